@@ -1,0 +1,7 @@
+#pragma once
+
+namespace sluice::bench {
+
+void register_attention();
+
+}  // namespace sluice::bench

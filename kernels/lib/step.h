@@ -1,0 +1,63 @@
+// StepState: everything that changes from step to step. Arguments in a Plan never change; kernels read this instead.
+//
+// A step carries the tokens of several sequences, those of one sequence next to each other and in order.
+#pragma once
+#include "args.h"
+
+// In Slang these types come from the module step, which kernels share; it alone reads the rest of this file.
+#if defined(__SLANG__) && !defined(STEP_MODULE)
+import step;
+#else
+
+KERNELS_BEGIN
+
+// Positions of a sequence are stored in pages of this many tokens; attention sums in tiles of one page.
+#ifdef __SLANG__
+public
+static const uint kPageTokens = 64;
+#else
+inline constexpr uint kPageTokens = 64;
+#endif
+
+// One sequence's share of a step.
+PUB struct SeqSlice {
+  PUB uint first_token;  // index of its first token in the step
+  PUB uint n_tokens;
+  PUB uint first_pos;   // position of that token in the sequence
+  PUB uint state_slot;  // recurrent state: read at the start, replaced at the end
+  PUB uint first_page;  // index into page_table of the page that holds position 0
+  PUB uint reserved;
+};
+
+PUB struct StepState {
+  PUB DEV_PTR(uint) token;       // (n_tokens) vocabulary ids
+  PUB DEV_PTR(uint) pos;         // (n_tokens) position in its sequence
+  PUB DEV_PTR(uint) seq;         // (n_tokens) index into seqs
+  PUB DEV_PTR(SeqSlice) seqs;    // (n_seqs)
+  PUB DEV_PTR(uint) page_table;  // page ids: position p of a sequence lies in page_table[first_page + p / kPageTokens]
+  PUB DEV_PTR(uint) out_token;   // (n_out) tokens whose logits are wanted
+  PUB DEV_PTR(uint) row_error;   // (n_tokens) 0 at the start; a kernel that cannot compute a token's row sets it to 1
+  PUB uint n_tokens;
+  PUB uint n_seqs;
+  PUB uint n_out;
+  PUB uint reserved;
+};
+
+// Which rows a kernel walks: n_tokens or n_out of them, times `per` (heads, expert slots).
+#ifdef __SLANG__
+public
+static const uint kRowsOfTokens = 0;
+public
+static const uint kRowsOfOut = 1;
+#else
+inline constexpr uint kRowsOfTokens = 0;
+inline constexpr uint kRowsOfOut = 1;
+#endif
+
+PUB struct Rows {
+  PUB uint of;   // kRowsOfTokens or kRowsOfOut
+  PUB uint per;  // rows for each of them
+};
+
+KERNELS_END
+#endif

@@ -1,0 +1,19 @@
+// out[t] (+)= sum over slots s of weight[t][s] * z[t * n_used + s], slots in order.
+// Grid: (ceil(m / 64), n_tokens) groups of 64. `out` may not alias `z`.
+#pragma once
+#include "lib/step.h"
+
+KERNELS_BEGIN
+
+PUB struct MoeCombineArgs {
+  PUB DEV_PTR(float) out;     // (n_tokens, m)
+  PUB DEV_PTR(float) z;       // (n_entries, m)
+  PUB DEV_PTR(float) weight;  // (n_tokens, n_used)
+  PUB DEV_PTR(StepState) step;
+  PUB uint m;
+  PUB uint n_used;
+  PUB uint accumulate;  // 0: overwrite, 1: add to out (the residual stream, or a shared expert)
+};
+ARGS_FIT(MoeCombineArgs)
+
+KERNELS_END

@@ -1,0 +1,4 @@
+#include "backend/cpu/simd/neon/vec.h"
+#include "backend/cpu/simd/tier_tables.h"
+#define SLUICE_TIER neon
+#include "backend/cpu/simd/generic/attention.inl"

@@ -1,0 +1,79 @@
+#include "models/attention_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace sluice::models {
+namespace {
+
+// A head's keys and values, and the sums of a group of heads for one token, share the scratch memory of a CPU kernel (4
+// MiB): these keep them within a quarter of it each.
+constexpr uint32_t kMostHeadSize = 1024;
+constexpr uint64_t kMostGroupValues = 1u << 17;  // heads that share a key-value head, times values of each
+
+}  // namespace
+
+Result<AttentionConfig> read_attention(Metadata& meta, Config& config) {
+  AttentionConfig a;
+  a.n_head = TRY(meta.count("attention.head_count"));
+  const bool divides = config.n_embd % a.n_head == 0;
+  if (!divides && !meta.has("attention.key_length")) {
+    return Error(Code::corrupt_file, fmt::format("width {} does not divide into {} heads; download the file again",
+                                                 config.n_embd, a.n_head));
+  }
+  a.d_k = TRY(meta.count_or("attention.key_length", divides ? config.n_embd / a.n_head : 1));
+  a.d_v = TRY(meta.count_or("attention.value_length", a.d_k));
+  a.n_rot = TRY(meta.count_or("rope.dimension_count", a.d_k));
+  if (a.d_k > kMostHeadSize || a.d_v > kMostHeadSize || a.n_head > 4096) {
+    return Error(Code::unsupported,
+                 fmt::format("{} heads of {} and {} values are more than this program allows; use another model",
+                             a.n_head, a.d_k, a.d_v));
+  }
+  if (a.n_rot > a.d_k || a.n_rot % 2 != 0) {
+    return Error(Code::corrupt_file,
+                 fmt::format("metadata rotates {} of {} values of a head; download the file again", a.n_rot, a.d_k));
+  }
+  config.n_rot = a.n_rot;
+  for (LayerSpec& layer : config.layers) {
+    if (!layer.attention) continue;
+    layer.d_k = a.d_k;
+    layer.d_v = a.d_v;
+    if (layer.n_kv_head == 0 || a.n_head % layer.n_kv_head != 0) {
+      return Error(Code::corrupt_file, fmt::format("{} heads cannot share {} key-value heads; download the file again",
+                                                   a.n_head, layer.n_kv_head));
+    }
+    const uint32_t n_sharing = a.n_head / layer.n_kv_head, largest = std::max(a.d_k, a.d_v);
+    if (uint64_t{n_sharing} * largest > kMostGroupValues) {
+      return Error(Code::unsupported,
+                   fmt::format("{} heads of {} values that share one key-value head are more than this program allows; "
+                               "use another model",
+                               n_sharing, largest));
+    }
+  }
+  return a;
+}
+
+ops::AttentionShape attention_shape(const AttentionConfig& a, const Config& config, const LayerSpec& layer) {
+  return {.n_head = a.n_head,
+          .n_kv_head = layer.n_kv_head,
+          .d_k = a.d_k,
+          .d_v = a.d_v,
+          .scale = 1.0f / std::sqrt(static_cast<float>(a.d_k)),
+          .eps = config.eps};
+}
+
+Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const AttentionConfig& a, const Config& config,
+                                             const LayerSpec& layer, const std::string& prefix) {
+  ops::AttentionWeights w;
+  w.q = TRY(loader.matrix(prefix + "attn_q.weight", a.n_head * a.d_k, config.n_embd));
+  w.k = TRY(loader.matrix(prefix + "attn_k.weight", layer.n_kv_head * a.d_k, config.n_embd));
+  w.v = TRY(loader.matrix(prefix + "attn_v.weight", layer.n_kv_head * a.d_v, config.n_embd));
+  w.o = TRY(loader.matrix(prefix + "attn_output.weight", config.n_embd, a.n_head * a.d_v));
+  w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {a.d_k}));
+  w.k_norm = TRY(loader.vector(prefix + "attn_k_norm.weight", {a.d_k}));
+  return w;
+}
+
+}  // namespace sluice::models

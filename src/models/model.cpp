@@ -1,0 +1,153 @@
+#include "models/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "ops/linear.h"
+
+namespace sluice::models {
+namespace {
+
+// What the kernels' scratch and 32-bit indices allow.
+constexpr uint32_t kMostLayers = 4096;
+constexpr uint32_t kMostEmbd = 1u << 18;
+constexpr uint32_t kMostExperts = 4096, kMostExpertsUsed = 512;
+
+// Values of expert_gating_func in GGUF.
+constexpr uint32_t kFileSoftmax = 1, kFileSigmoid = 2, kFileSoftmaxPicked = 3;
+
+}  // namespace
+
+bool Config::recurrent() const {
+  return std::any_of(layers.begin(), layers.end(),
+                     [](const LayerSpec& layer) { return layer.recurrent_floats() != 0; });
+}
+
+void Model::build_head(ops::Graph& g, ops::Residual& residual) const {
+  ops::settle(g, residual);
+  g.set_stage(backend::Stage::head);
+  const ops::Tensor rows = ops::gather_out(g, residual.x);
+  const ops::Tensor h = ops::rms_norm(g, rows, head_.norm, config_.eps, {&head_.output});
+  ops::linear_into(g, h, head_.output, g.memory().logits);
+}
+
+Result<uint32_t> vocabulary_rows(const gguf::File& file, uint32_t n_embd) {
+  const gguf::TensorInfo* embd = file.find_tensor("token_embd.weight");
+  if (embd == nullptr) {
+    return Error(Code::corrupt_file,
+                 "tensor 'token_embd.weight' is missing; this file holds no model, or only its vocabulary");
+  }
+  if (embd->dims.size() != 2 || embd->dims[0] != n_embd || embd->dims[1] > (1u << 24)) {
+    return Error(Code::corrupt_file,
+                 fmt::format("tensor 'token_embd.weight' does not have rows of {} values as the metadata says; "
+                             "download the file again",
+                             n_embd));
+  }
+  return static_cast<uint32_t>(embd->dims[1]);
+}
+
+Result<Config> common_config(Metadata& meta) {
+  Config c;
+  c.architecture = meta.architecture();
+  c.n_layer = TRY(meta.count("block_count"));
+  // Drafting heads are counted as the last blocks by some files. The text does not depend on them.
+  for (uint32_t n_nextn = TRY(meta.number_or("nextn_predict_layers", 0)); n_nextn > 0 && c.n_layer > 1; --n_nextn) {
+    const std::string prefix = fmt::format("blk.{}.nextn.", c.n_layer - 1);
+    const auto tensors = meta.file().tensors();
+    if (std::none_of(tensors.begin(), tensors.end(), [&](const auto& t) { return t.name.starts_with(prefix); })) break;
+    --c.n_layer;
+  }
+  c.n_embd = TRY(meta.count("embedding_length"));
+  if (c.n_layer > kMostLayers || c.n_embd > kMostEmbd) {
+    return Error(Code::unsupported,
+                 fmt::format("{} layers of width {} are more than this program allows ({} of {}); use another model",
+                             c.n_layer, c.n_embd, kMostLayers, kMostEmbd));
+  }
+  c.n_ctx_train = TRY(meta.count_or("context_length", 4096));
+  c.eps = TRY(meta.positive("attention.layer_norm_rms_epsilon"));
+  c.rope_base = meta.has("rope.freq_base") ? TRY(meta.positive("rope.freq_base")) : 10000.0f;
+  c.n_vocab = TRY(vocabulary_rows(meta.file(), c.n_embd));
+  c.layers.resize(c.n_layer);
+  return c;
+}
+
+Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config) {
+  config.n_expert = TRY(meta.count("expert_count"));
+  config.n_expert_used = TRY(meta.count("expert_used_count"));
+  if (config.n_expert > kMostExperts) {
+    return Error(Code::unsupported, fmt::format("{} experts are more than this program allows ({}); use another model",
+                                                config.n_expert, kMostExperts));
+  }
+  if (config.n_expert_used > config.n_expert) {
+    return Error(Code::corrupt_file, fmt::format("metadata asks for {} experts of {}; download the file again",
+                                                 config.n_expert_used, config.n_expert));
+  }
+  if (overrides.n_expert_used > config.n_expert) {
+    return Error(Code::invalid_argument, fmt::format("--experts-used {} is more than the model's {}; give 1 to {}",
+                                                     overrides.n_expert_used, config.n_expert, config.n_expert));
+  }
+  if (overrides.n_expert_used != 0) config.n_expert_used = overrides.n_expert_used;
+  if (config.n_expert_used > kMostExpertsUsed) {
+    return Error(Code::unsupported,
+                 fmt::format("{} experts used per token are more than this program allows ({}); use another model",
+                             config.n_expert_used, kMostExpertsUsed));
+  }
+  return {};
+}
+
+Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate) {
+  ops::MoeRule rule;
+  rule.gate = default_gate;
+  rule.n_expert = config.n_expert;
+  rule.n_used = config.n_expert_used;
+  const uint32_t in_file = TRY(meta.number_or("expert_gating_func", 0));
+  switch (in_file) {
+    case 0:
+      // Files of softmax architectures rarely have the key; one of a sigmoid architecture should.
+      log::write(default_gate == kernels::kGateSigmoid ? log::Level::warn : log::Level::info,
+                 fmt::format("metadata '{}.expert_gating_func' is missing: {} gating, as this architecture has it",
+                             meta.architecture(), default_gate == kernels::kGateSigmoid ? "sigmoid" : "softmax"));
+      break;
+    case kFileSoftmax:
+      rule.gate = kernels::kGateSoftmaxAll;
+      break;
+    case kFileSigmoid:
+      rule.gate = kernels::kGateSigmoid;
+      break;
+    case kFileSoftmaxPicked:
+      rule.gate = kernels::kGateSoftmaxPicked;
+      break;
+    default:
+      return Error(Code::unsupported,
+                   fmt::format("metadata '{}.expert_gating_func' is {}, and 1 (softmax), 2 (sigmoid) and 3 (softmax "
+                               "of the picked) are known; use another conversion of the model",
+                               meta.architecture(), in_file));
+  }
+  rule.renormalise = TRY(meta.flag_or("expert_weights_norm", true));
+  rule.scale = TRY(meta.float_or("expert_weights_scale", 1));
+  if (rule.scale == 0) rule.scale = 1;  // converters write 0 for "none"
+  return rule;
+}
+
+Result<Head> load_head(WeightLoader& loader, const Config& config, const ops::Weight& token_embd,
+                       const std::string& norm_name) {
+  Head head;
+  head.norm = TRY(loader.vector(norm_name, {config.n_embd}));
+  head.output =
+      loader.has("output.weight") ? TRY(loader.matrix("output.weight", config.n_vocab, config.n_embd)) : token_embd;
+  return head;
+}
+
+Result<ops::MoeWeights> load_moe(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,
+                                 const std::string& prefix) {
+  ops::MoeWeights w;
+  w.router = TRY(loader.exact_matrix(prefix + "ffn_gate_inp.weight", config.n_expert, config.n_embd));
+  w.gate = TRY(loader.stack(prefix + "ffn_gate_exps.weight", config.n_expert, n_ff_expert, config.n_embd));
+  w.up = TRY(loader.stack(prefix + "ffn_up_exps.weight", config.n_expert, n_ff_expert, config.n_embd));
+  w.down = TRY(loader.stack(prefix + "ffn_down_exps.weight", config.n_expert, config.n_embd, n_ff_expert));
+  return w;
+}
+
+}  // namespace sluice::models

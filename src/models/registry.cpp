@@ -1,0 +1,54 @@
+// One row per architecture.
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "models/model.h"
+
+namespace sluice::models {
+
+#define SLUICE_ARCHITECTURE(name, create_function) \
+  Result<std::unique_ptr<Model>> create_function(Metadata& meta, const Overrides& overrides);
+#define SLUICE_ARCHITECTURES                     \
+  SLUICE_ARCHITECTURE("lfm2", create_lfm2)       \
+  SLUICE_ARCHITECTURE("lfm2moe", create_lfm2moe) \
+  SLUICE_ARCHITECTURE("qwen3moe", create_qwen3moe)
+SLUICE_ARCHITECTURES
+#undef SLUICE_ARCHITECTURE
+
+namespace {
+
+struct Row {
+  std::string_view name;
+  Result<std::unique_ptr<Model>> (*create)(Metadata&, const Overrides&);
+};
+
+constexpr Row kRows[] = {
+#define SLUICE_ARCHITECTURE(name, create_function) {name, create_function},
+    SLUICE_ARCHITECTURES
+#undef SLUICE_ARCHITECTURE
+};
+
+}  // namespace
+
+std::vector<std::string> architectures() {
+  std::vector<std::string> names;
+  for (const Row& row : kRows) names.emplace_back(row.name);
+  return names;
+}
+
+Result<std::unique_ptr<Model>> create(const gguf::File& file, const Overrides& overrides) {
+  const std::string architecture = TRY(file.get_string("general.architecture"));
+  for (const Row& row : kRows) {
+    if (row.name != architecture) continue;
+    Metadata meta(file, architecture);
+    auto model = TRY(row.create(meta, overrides));
+    TRY(meta.check_unread());
+    return model;
+  }
+  std::string known;
+  for (const Row& row : kRows) known += fmt::format("{}{}", known.empty() ? "" : ", ", row.name);
+  return Error(Code::unsupported,
+               fmt::format("architecture '{}' is not supported; this version runs {}", printable(architecture), known));
+}
+
+}  // namespace sluice::models

@@ -1,0 +1,90 @@
+// Tensors of a file into device memory: checked by name and shape, laid out for the backend's kernels.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ops/graph.h"
+#include "sluice/gguf.h"
+
+namespace sluice::models {
+
+// The device memory of a model's weights; keep it as long as the model.
+struct WeightMemory {
+  std::vector<backend::Buffer> buffers;
+  uint64_t n_bytes = 0;  // allocated, not counting what is used in place from the map
+};
+
+// What weights take in device memory, each as the file has it.
+struct WeightSizes {
+  uint64_t rest = 0;                     // all but experts
+  std::map<uint32_t, uint64_t> experts;  // by layer
+};
+
+class WeightLoader {
+ public:
+  // `repack`: into the layouts of the fast kernels where the backend has them. `dry`: check names and shapes only.
+  WeightLoader(const gguf::File& file, backend::Backend* backend, bool repack)
+      : file_(file), backend_(backend), repack_(repack) {}
+  // The experts of these layers lie in host memory, where the device reads them in place.
+  void set_host_layers(std::span<const uint32_t> layers) { host_layers_ = {layers.begin(), layers.end()}; }
+
+  // Each names the tensor in its error where it is missing or has another shape. Contents come with load().
+  Result<ops::Weight> matrix(const std::string& name, uint32_t m, uint32_t k);
+  Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
+  // A matrix whose products must not round their input: the router.
+  Result<ops::Weight> exact_matrix(const std::string& name, uint32_t m, uint32_t k);
+  // As f32, whatever the file holds. `dims` in the file's order.
+  Result<ops::Vector> vector(const std::string& name, const std::vector<uint64_t>& dims);
+  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+
+  // Tensors that nobody asked for. `unsupported` where one of them would change the arithmetic.
+  Result<std::vector<std::string>> unused(uint32_t n_layer) const;
+  const std::vector<std::string>& slow() const { return slow_; }
+
+  // Fills everything asked for, with all threads, and lets go of the file's pages as they are consumed.
+  Result<void> load(uint32_t n_threads, const std::function<bool(uint64_t, uint64_t)>& progress);
+  WeightMemory take_memory() { return std::move(memory_); }
+  uint64_t asked_bytes() const { return asked_bytes_; }
+  const WeightSizes& sizes() const { return sizes_; }
+
+ private:
+  struct Job {
+    Type type;
+    const std::byte* source;
+    uint64_t n_rows, k;  // whole panels, or the last rows of a matrix
+    uint64_t destination;
+    bool packs;  // else the bytes go as they are
+  };
+
+  Result<const gguf::TensorInfo*> find(const std::string& name, const std::vector<uint64_t>& dims);
+  Result<ops::Weight> weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack);
+  Result<uint64_t> keep(backend::Buffer buffer, bool allocated);
+  // Addresses of matrices used in place; empty where the backend cannot.
+  Result<std::vector<uint64_t>> in_place(std::span<const std::byte> bytes, uint64_t matrix_bytes);
+  // New memory for n matrices, in as few buffers as the backend's limit allows.
+  Result<std::vector<uint64_t>> allocate(uint64_t matrix_bytes, uint64_t n, backend::Use use);
+  void count(uint64_t n_bytes, std::optional<uint32_t> expert_layer);
+  Result<void> expert_table(ops::Weight& w, const std::vector<uint64_t>& addresses);
+
+  const gguf::File& file_;
+  backend::Backend* backend_;
+  bool repack_;
+  WeightMemory memory_;
+  std::vector<Job> jobs_;
+  std::set<std::string, std::less<>> asked_;
+  std::vector<std::string> slow_;
+  uint64_t asked_bytes_ = 0;
+  WeightSizes sizes_;
+  std::set<uint32_t> host_layers_;
+};
+
+// cos and sin of every position and pair: angle = position / base^(2 i / n_rot).
+Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& memory, uint32_t n_ctx, uint32_t n_rot,
+                                       float base, uint32_t style);
+
+}  // namespace sluice::models

@@ -1,0 +1,221 @@
+#include "ops/moe.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "ops/linear.h"
+
+namespace sluice::ops {
+namespace {
+
+// From this many tokens on, entries are grouped by expert, so that an expert's weights are read once per step.
+constexpr uint32_t kGroupTokens = 2;
+constexpr uint32_t kTileEntries = 16;
+
+struct Groups {
+  std::shared_ptr<Block> offsets, order, tiles, grid;
+  uint32_t tile_entries = kTileEntries;
+  uint64_t max_tiles = 0;
+};
+
+// Picks experts and weights; sel and weight are (n_tokens, n_used).
+void route(Graph& g, const Tensor& logits, const MoeWeights& w, const MoeRule& rule, uint32_t layer, uint64_t sel,
+           uint64_t weight) {
+  kernels::MoeRouteArgs args{};
+  args.sel_expert = {sel};
+  args.weight = {weight};
+  args.logits = {logits.f32->address};
+  if (w.bias) args.bias = {w.bias->address};
+  if (const auto it = g.forced.find(layer); it != g.forced.end()) args.forced = {it->second->address};
+  args.step = g.step();
+  args.n_expert = rule.n_expert;
+  args.n_used = rule.n_used;
+  args.gate = rule.gate;
+  args.renormalise = rule.renormalise ? 1 : 0;
+  args.scale = rule.scale;
+  const double compares = static_cast<double>(g.shape().n_tokens) * rule.n_expert * rule.n_used;
+  g.launch({.id = KernelId::moe_route}, args, {g.shape().n_tokens, 1, 1},
+           {.bytes = w.bias ? 4.0 * rule.n_expert : 0, .f32_operations = compares});
+}
+
+bool on_matrices(Graph& g, const Weight& w) { return on_matrices(g, w, KernelId::moe_gemm, g.shape().n_tokens); }
+
+// In tiles as the gate's matrix wants them, for the grid of its product.
+Groups group(Graph& g, const MoeRule& rule, uint64_t sel, const Weight& gate) {
+  const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
+  Groups groups;
+  if (on_matrices(g, gate)) groups.tile_entries = backend::kMatrixTile;
+  groups.max_tiles =
+      (n_entries + (groups.tile_entries - 1) * std::min<uint64_t>(rule.n_expert, n_entries)) / groups.tile_entries;
+  groups.offsets = g.allocate((uint64_t{rule.n_expert} + 1) * sizeof(uint32_t));
+  groups.order = g.allocate(n_entries * sizeof(uint32_t));
+  groups.tiles = g.allocate(groups.max_tiles * 2 * sizeof(uint32_t));
+  groups.grid = g.allocate(3 * sizeof(uint32_t));
+  kernels::MoeGroupArgs args{};
+  args.offsets = {groups.offsets->address};
+  args.order = {groups.order->address};
+  args.tiles = {groups.tiles->address};
+  args.grid = {groups.grid->address};
+  args.sel_expert = {sel};
+  args.step = g.step();
+  args.n_expert = rule.n_expert;
+  args.n_used = rule.n_used;
+  args.tile_entries = groups.tile_entries;
+  args.grid_x = (gate.m + groups.tile_entries - 1) / groups.tile_entries;
+  g.launch({.id = KernelId::moe_group}, args, {1, 1, 1});
+  return groups;
+}
+
+// Experts that a step of n tokens is expected to use: each token picks n_used different ones, all equally often.
+double distinct_experts(const MoeRule& rule, double n_tokens) {
+  const double unused = 1 - static_cast<double>(rule.n_used) / rule.n_expert;
+  return rule.n_expert * (1 - std::pow(unused, n_tokens));
+}
+
+struct ExpertProduct {
+  const Weight& w;
+  uint64_t x;       // f32 or q8 rows, as w wants them
+  bool x_by_entry;  // false: a row per token; true: a row per entry
+  uint64_t y;       // (n_entries, m)
+  bool sizes_grid;  // its row groups are those of moe_group's grid
+};
+
+void expert_product(Graph& g, const ExpertProduct& p, const MoeRule& rule, uint64_t sel, const Groups* groups,
+                    bool overlaps_previous) {
+  const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
+  const Cost cost = product_cost(p.w, distinct_experts(rule, g.shape().n_tokens), static_cast<double>(n_entries));
+  if (groups == nullptr) {
+    kernels::MoeGemvArgs args{};
+    args.y = {p.y};
+    args.x = {p.x};
+    args.expert_addr = {p.w.expert_table};
+    args.sel_expert = {sel};
+    args.step = g.step();
+    args.m = p.w.m;
+    args.k = p.w.k;
+    args.n_used = rule.n_used;
+    args.n_expert = rule.n_expert;
+    args.x_by_entry = p.x_by_entry ? 1 : 0;
+    g.launch({.id = KernelId::moe_gemv, .type = p.w.type, .layout = p.w.layout}, args,
+             {(p.w.m + 7) / 8, static_cast<uint32_t>(n_entries), 1}, cost, overlaps_previous);
+    return;
+  }
+  kernels::MoeGemmArgs args{};
+  args.y = {p.y};
+  args.x = {p.x};
+  args.expert_addr = {p.w.expert_table};
+  args.offsets = {groups->offsets->address};
+  args.order = {groups->order->address};
+  args.tiles = {groups->tiles->address};
+  args.grid = {groups->grid->address};
+  args.step = g.step();
+  args.m = p.w.m;
+  args.k = p.w.k;
+  args.n_used = rule.n_used;
+  args.n_expert = rule.n_expert;
+  args.x_by_entry = p.x_by_entry ? 1 : 0;
+  args.tile_entries = groups->tile_entries;
+  const bool matrices = on_matrices(g, p.w);
+  const uint32_t tile = matrices ? backend::kMatrixTile : 16;
+  Launch& launch =
+      g.launch({.id = KernelId::moe_gemm,
+                .type = p.w.type,
+                .layout = p.w.layout,
+                .variant = matrices ? backend::kMatrixVariant : uint8_t{0}},
+               args, {(p.w.m + tile - 1) / tile, static_cast<uint32_t>(groups->max_tiles), 1}, cost, overlaps_previous);
+  if (p.sizes_grid) launch.grid_dev = groups->grid->address;
+}
+
+// silu(gate) * up of every entry's expert, in the form that the down projection wants.
+Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint64_t sel,
+                     const Groups* groups) {
+  const Rows entries{kernels::kRowsOfTokens, rule.n_used};
+  if (on_matrices(g, w.gate) || !can_fuse(g, w.gate, w.up, KernelId::moe_gate_up, groups == nullptr)) {
+    const uint64_t x_gate = input_for(g, h, w.gate, on_matrices(g, w.gate));
+    const uint64_t x_up = input_for(g, h, w.up, on_matrices(g, w.up));
+    const Tensor gate = g.tensor(entries, w.gate.m), up = g.tensor(entries, w.up.m);
+    expert_product(g, {w.gate, x_gate, false, gate.f32->address, true}, rule, sel, groups, false);
+    expert_product(g, {w.up, x_up, false, up.f32->address, true}, rule, sel, groups, true);
+    return swiglu(g, gate, up, w.down);
+  }
+  kernels::MoeGateUpArgs args{};
+  args.x = {input_for(g, h, w.gate)};
+  Tensor y = gated_output(g, entries, w.gate.m, w.down);
+  if (y.f32) args.y = {y.f32->address};
+  if (*y.q8) args.y_q8 = {(*y.q8)->address};
+  args.gate_addr = {w.gate.expert_table};
+  args.up_addr = {w.up.expert_table};
+  args.sel_expert = {sel};
+  if (groups != nullptr) {
+    args.offsets = {groups->offsets->address};
+    args.order = {groups->order->address};
+  }
+  args.step = g.step();
+  args.m = w.gate.m;
+  args.k = w.gate.k;
+  args.n_used = rule.n_used;
+  args.n_expert = rule.n_expert;
+  const auto n_entries = static_cast<uint32_t>(g.max_rows(entries));
+  g.launch({.id = KernelId::moe_gate_up, .type = w.gate.type, .layout = w.gate.layout}, args,
+           {(w.gate.m + 3) / 4, n_entries, 1},
+           product_cost(w.gate, 2 * distinct_experts(rule, g.shape().n_tokens), 2.0 * n_entries));
+  return y;
+}
+
+}  // namespace
+
+std::vector<float> selection_scores(std::span<const float> logits, std::span<const float> bias, uint32_t gate_rule,
+                                    uint32_t n_expert) {
+  std::vector<float> scores(logits.begin(), logits.end());
+  for (size_t row = 0; row + n_expert <= scores.size(); row += n_expert) {
+    const std::span<float> score(&scores[row], n_expert);
+    if (gate_rule == kernels::kGateSoftmaxAll) {
+      const float most = *std::max_element(score.begin(), score.end());
+      double sum = 0;
+      for (float& s : score) sum += double{s = std::exp(s - most)};
+      for (float& s : score) s = static_cast<float>(double{s} / sum);
+    }
+    if (gate_rule == kernels::kGateSigmoid) {
+      for (float& s : score) s = 1 / (1 + std::exp(-s));
+    }
+    for (size_t e = 0; e < bias.size(); ++e) score[e] += bias[e];
+  }
+  return scores;
+}
+
+void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint32_t layer) {
+  assert(!residual.pending);
+  const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
+  const Rows entries{kernels::kRowsOfTokens, rule.n_used};
+
+  g.set_stage(Stage::gate);
+  const Tensor logits = linear(g, h, w.router);
+  auto sel = g.allocate(n_entries * sizeof(uint32_t));
+  auto weight = g.allocate(n_entries * sizeof(float));
+  route(g, logits, w, rule, layer, sel->address, weight->address);
+  if (g.capture) g.captured.push_back({layer, sel, weight, logits.f32, w.bias ? w.bias->address : 0, rule.gate});
+
+  g.set_stage(Stage::experts);
+  std::optional<Groups> groups;
+  if (g.shape().n_tokens >= kGroupTokens) groups = group(g, rule, sel->address, w.gate);
+  const Groups* grouped = groups ? &*groups : nullptr;
+  const Tensor hidden = gated_experts(g, h, w, rule, sel->address, grouped);
+  const Tensor z = g.tensor(entries, w.down.m);
+  const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
+  expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
+
+  kernels::MoeCombineArgs args{};
+  args.out = {residual.x.f32->address};
+  args.z = {z.f32->address};
+  args.weight = {weight->address};
+  args.step = g.step();
+  args.m = w.down.m;
+  args.n_used = rule.n_used;
+  args.accumulate = 1;
+  g.launch({.id = KernelId::moe_combine}, args, {(args.m + 63) / 64, g.shape().n_tokens, 1},
+           {.f32_operations = 2.0 * static_cast<double>(n_entries) * args.m});
+  g.set_stage(Stage::rest);
+}
+
+}  // namespace sluice::ops

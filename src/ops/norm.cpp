@@ -1,0 +1,74 @@
+#include "ops/norm.h"
+
+#include "ops/linear.h"
+
+namespace sluice::ops {
+namespace {
+
+Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float eps,
+            std::initializer_list<const Weight*> readers) {
+  bool q8 = false, f32 = readers.size() == 0;
+  for (const Weight* reader : readers) (reader->wants_q8() ? q8 : f32) = true;
+  Tensor y;
+  y.rows = x.rows;
+  y.n = x.n;
+  if (f32) y.f32 = g.allocate(g.max_rows(x.rows) * x.n * sizeof(float));
+  if (q8) *y.q8 = g.allocate(g.max_rows(x.rows) * kernels::q8_row_bytes(x.n));
+  kernels::RmsNormArgs args{};
+  if (f32) args.y = {y.f32->address};
+  if (q8) args.y_q8 = {(*y.q8)->address};
+  args.x = {x.f32->address};
+  if (add != nullptr) args.add = {add->f32->address};
+  if (add != nullptr) args.sum = args.x;
+  args.w = {w.address};
+  args.step = g.step();
+  args.rows = x.rows;
+  args.n = x.n;
+  args.eps = eps;
+  const double elements = static_cast<double>(g.max_rows(x.rows)) * x.n;
+  g.launch({.id = KernelId::rms_norm}, args, {1, static_cast<uint32_t>(g.max_rows(x.rows)), 1},
+           {.bytes = 4.0 * w.n, .f32_operations = 4 * elements});
+  return y;
+}
+
+}  // namespace
+
+Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
+                std::initializer_list<const Weight*> readers) {
+  Tensor y = norm(g, residual.x, residual.pending ? &*residual.pending : nullptr, w, eps, readers);
+  residual.pending.reset();
+  return y;
+}
+
+Tensor rms_norm(Graph& g, const Tensor& x, const Vector& w, float eps, std::initializer_list<const Weight*> readers) {
+  return norm(g, x, nullptr, w, eps, readers);
+}
+
+void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overlaps_previous) {
+  kernels::RmsNormArgs args{};
+  args.y = args.x = {x.f32->address};
+  args.w = {w.address};
+  args.step = g.step();
+  args.rows = {x.rows.of, x.rows.per * (x.n / w.n)};
+  args.n = w.n;
+  args.eps = eps;
+  const uint64_t rows = g.max_rows(args.rows);
+  g.launch({.id = KernelId::rms_norm}, args, {1, static_cast<uint32_t>(rows), 1},
+           {.bytes = 4.0 * w.n, .f32_operations = 4.0 * static_cast<double>(rows) * w.n}, overlaps_previous);
+}
+
+void settle(Graph& g, Residual& residual) {
+  if (!residual.pending) return;
+  kernels::AddArgs args{};
+  args.y = args.a = {residual.x.f32->address};
+  args.b = {residual.pending->f32->address};
+  args.step = g.step();
+  args.rows = residual.x.rows;
+  args.n = residual.x.n;
+  const uint64_t rows = g.max_rows(args.rows);
+  g.launch({.id = KernelId::add}, args, {(args.n + 63) / 64, static_cast<uint32_t>(rows), 1},
+           {.f32_operations = static_cast<double>(rows) * args.n});
+  residual.pending.reset();
+}
+
+}  // namespace sluice::ops

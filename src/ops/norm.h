@@ -1,0 +1,27 @@
+// RMSNorm, alone or with the addition to the residual stream that comes before it.
+#pragma once
+#include <initializer_list>
+#include <optional>
+
+#include "ops/graph.h"
+
+namespace sluice::ops {
+
+// The sum that every layer adds to. What a layer returns stays pending until the next norm, which adds it in passing.
+struct Residual {
+  Tensor x;
+  std::optional<Tensor> pending;
+};
+
+// norm(residual) in the forms that `readers` want (all of them matrices that multiply it); with no readers f32.
+Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
+                std::initializer_list<const Weight*> readers = {});
+// A plain tensor's rows.
+Tensor rms_norm(Graph& g, const Tensor& x, const Vector& w, float eps,
+                std::initializer_list<const Weight*> readers = {});
+// Each of `x`'s heads by itself, in place: x is (rows, n_head, d), w is (d).
+void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overlaps_previous = false);
+// Adds what is pending.
+void settle(Graph& g, Residual& residual);
+
+}  // namespace sluice::ops

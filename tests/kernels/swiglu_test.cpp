@@ -1,0 +1,77 @@
+#include "support/kernel_case.h"
+
+namespace sluice::test {
+namespace {
+
+enum class Y : uint8_t { floats, q8, both };
+enum class Alias : uint8_t { none, y_is_gate, y_is_up };
+
+struct SwigluCase {
+  std::string name;
+  uint32_t n = 64, n_tokens = 1, per = 1;
+  Y y = Y::floats;
+  Alias alias = Alias::none;
+  float scale = 1.0f;
+
+  KernelKey key() const { return {KernelId::swiglu, Type::F32, Layout::row_major, 0}; }
+  uint32_t n_rows() const { return n_tokens * per; }
+  size_t n_values() const { return size_t{n_rows()} * n; }
+  std::vector<float> operand(uint64_t seed) const { return Random(seed + n).normals(n_values(), scale); }
+
+  Outputs run(Job& job) const {
+    const size_t q8_bytes = n_rows() * kernels::q8_row_bytes(n);
+    kernels::SwigluArgs args{.gate = job.in(operand(1)),
+                             .up = job.in(operand(2)),
+                             .step = job.step(make_step(n_tokens)),
+                             .rows = {kernels::kRowsOfTokens, per},
+                             .n = n};
+    if (y != Y::q8) {
+      args.y = alias == Alias::y_is_gate ? args.gate : alias == Alias::y_is_up ? args.up : job.out<float>(n_values());
+    }
+    if (y != Y::floats) args.y_q8 = {job.out<uint>(q8_bytes / 4).address};
+    job.launch(key(), args, {ceil_div(n, 64), n_rows(), 1});
+    Outputs outputs;
+    if (y != Y::q8) outputs.push_back({.name = "y", .reals = reals(job.read(args.y, n_values()))});
+    if (y == Y::floats) return outputs;
+    const std::vector<std::byte> q8 = job.read_bytes(args.y_q8, q8_bytes);
+    outputs.push_back(
+        {.name = "y_q8", .reals = reals(q8_values(q8, n_rows(), n)), .truth_bound = 1e-4, .tier_bound = 1e-4});
+    if (y == Y::both) {
+      const bool same = q8 == q8_rows(job.read(args.y, n_values()), n_rows(), n);
+      outputs.push_back({.name = "y_q8 is y in 8 bits", .ints = {same}});
+    }
+    return outputs;
+  }
+
+  Outputs expected() const {
+    const std::vector<float> gate = operand(1), up = operand(2);
+    std::vector<double> out;
+    for (size_t i = 0; i < gate.size(); ++i) {
+      out.push_back(double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * double{up[i]});
+    }
+    Outputs outputs;
+    if (y != Y::q8) outputs.push_back({.name = "y", .reals = out});
+    if (y != Y::floats) outputs.push_back({.name = "y_q8", .reals = out});
+    if (y == Y::both) outputs.push_back({.name = "y_q8 is y in 8 bits", .ints = {1}});
+    return outputs;
+  }
+};
+
+const SwigluCase kCases[] = {
+    {.name = "one row"},
+    {.name = "odd width", .n = 77, .n_tokens = 3},
+    {.name = "one value", .n = 1, .n_tokens = 2},
+    {.name = "rows per token", .n = 33, .n_tokens = 5, .per = 4},
+    {.name = "in place of gate", .n = 65, .n_tokens = 9, .alias = Alias::y_is_gate},
+    {.name = "in place of up", .n = 65, .n_tokens = 9, .alias = Alias::y_is_up},
+    {.name = "q8 alone", .n = 1408, .n_tokens = 3, .y = Y::q8},
+    {.name = "both", .n = 288, .n_tokens = 2, .per = 3, .y = Y::both},
+    {.name = "exp overflows for one sign", .n = 64, .scale = 300.0f},
+    {.name = "huge activations", .n = 64, .scale = 1e18f},
+    {.name = "no tokens", .n_tokens = 0, .y = Y::both},
+};
+
+SLUICE_KERNEL_CASES(Swiglu, SwigluCase, kCases);
+
+}  // namespace
+}  // namespace sluice::test

@@ -1,0 +1,37 @@
+// Models with reference outputs: those beside the checkout where they are, else the ones in tests/fixtures.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "sluice/engine.h"
+
+namespace sluice::test {
+
+struct OracleModel {
+  std::string name, architecture;
+  std::filesystem::path file;
+  double row_median = 0;  // the peer's, 0 where it computes in F32
+  double forced = 0;      // the peer's NMSE with the reference's experts
+
+  std::vector<Token> tokens() const;
+  std::vector<Token> greedy() const;
+  std::vector<float> logits(size_t& n_rows, size_t& n_vocab) const;
+  Routing routing() const;  // no layers for a dense model
+};
+
+inline void PrintTo(const OracleModel& model, std::ostream* out) { *out << model.name; }
+
+// Those whose architecture and types this version supports.
+std::vector<OracleModel> oracle_models();
+std::filesystem::path source_dir();
+// n tokens below 300, the same for the same seed.
+std::vector<Token> ids(uint32_t seed, size_t n);
+
+double nmse(std::span<const float> a, std::span<const float> reference);
+// The median over rows of each row's NMSE.
+double row_median_nmse(std::span<const float> a, std::span<const float> reference, size_t n_columns);
+
+}  // namespace sluice::test
