@@ -49,6 +49,7 @@ struct Subject {
   std::string name;    // "avx2, 3 threads"
   std::string family;  // "avx2": all its members must agree to the bit
   bool host_memory;    // any address of this process may be given to a kernel
+  bool flushes;        // subnormal results become zero, as Vulkan allows
   std::unique_ptr<Device> device;
 };
 
@@ -137,6 +138,7 @@ struct Output {
   std::vector<uint32_t> ints = {};
   double truth_bound = 1e-10;  // of the reference against the f64 computation
   double tier_bound = 1e-10;   // of the others against the reference; 0: the same bits
+  double flush_bound = 0;      // instead of tier_bound where subnormal results become zero; 0: no difference
 };
 using Outputs = std::vector<Output>;
 

@@ -132,6 +132,19 @@ class BackendDevice final : public Device {
   std::vector<backend::Buffer> buffers_;
 };
 
+// Whether 2^-127 + 0 is zero there.
+bool flushes_subnormals(Device& device) {
+  Job job(device);
+  const kernels::AddArgs args{.y = job.out<float>(1),
+                              .a = job.in(std::vector<float>{0x1p-127f}),
+                              .b = job.in(std::vector<float>{0.0f}),
+                              .step = job.step(make_step(1)),
+                              .rows = {kernels::kRowsOfTokens, 1},
+                              .n = 1};
+  job.launch({.id = KernelId::add}, args, {1, 1, 1});
+  return job.read(args.y, 1)[0] == 0;
+}
+
 std::vector<Subject> make_subjects() {
   std::vector<Subject> all;
   for (const cpu::Tier tier : cpu::tiers()) {
@@ -140,6 +153,7 @@ std::vector<Subject> make_subjects() {
       all.push_back({.name = fmt::format("{} with {} threads", family, n),
                      .family = family,
                      .host_memory = true,
+                     .flushes = false,
                      .device = std::make_unique<KernelDevice>(tier, n)});
     }
   }
@@ -152,7 +166,9 @@ std::vector<Subject> make_subjects() {
     all.push_back({.name = fmt::format("backend {}", name),
                    .family = fmt::format("backend {}", name),
                    .host_memory = (*opened)->caps().unified,
+                   .flushes = false,
                    .device = std::make_unique<BackendDevice>(std::move(*opened))});
+    all.back().flushes = flushes_subnormals(*all.back().device);
   }
   return all;
 }
