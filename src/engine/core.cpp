@@ -104,7 +104,7 @@ Result<void> allocate_step(Core& core, const EngineOptions& options) {
                              uint64_t{core.max_logit_rows} * config.n_vocab * sizeof(float);
   if (core.backend->caps().unified) return {};
   // Memory that was planned is taken now: later steps need no more.
-  const uint64_t n_bytes = core.arena_bytes(largest_step(sizes));
+  const uint64_t n_bytes = core.most_arena_bytes(sizes, core.info.n_ctx);
   core.arena = std::make_shared<backend::Buffer>(TRY(core.backend->allocate(n_bytes, Use::activations)));
   core.info.scratch_bytes += n_bytes;
   return {};
@@ -236,15 +236,24 @@ void Core::record(ops::Graph& g, PlanKey key) const {
   }
 }
 
-uint64_t Core::arena_bytes(PlanKey key) const {
-  ops::Graph measure(*backend, memory, shape_of(key), 0);
+uint64_t Core::arena_bytes(PlanKey key, uint32_t n_ctx) const {
+  ops::Memory sized = memory;
+  sized.n_ctx = n_ctx;
+  ops::Graph measure(*backend, sized, shape_of(key), 0);
   record(measure, key);
   return measure.arena_bytes();
 }
 
+uint64_t Core::most_arena_bytes(const StepSizes& sizes, uint32_t n_ctx) const {
+  uint64_t most = 0;
+  for (uint32_t n = sizes.n_ubatch; n != 0; n /= 2)
+    most = std::max(most, arena_bytes({n, std::min(n, sizes.max_logit_rows), false, false, true}, n_ctx));
+  return most;
+}
+
 Result<PreparedStep*> Core::prepared(PlanKey key) {
   if (const auto it = plans_.find(key); it != plans_.end()) return &it->second;
-  const uint64_t n_bytes = arena_bytes(key);
+  const uint64_t n_bytes = arena_bytes(key, memory.n_ctx);
   if (!arena || arena->size() < n_bytes) {
     // Plans made before keep the smaller one.
     arena = std::make_shared<backend::Buffer>(TRY(backend->allocate(n_bytes, backend::Use::activations)));

@@ -37,6 +37,11 @@ struct StepLayout {
   uint64_t n_bytes = 0;
 };
 
+// The largest step: tokens, and rows of logits computed at once.
+struct StepSizes {
+  uint32_t n_ubatch = 0, max_logit_rows = 0;
+};
+
 struct PlanKey {
   uint32_t n_tokens = 0;  // 0: the head alone, over rows left in the residual stream
   uint32_t n_out = 0;     // 0: no head
@@ -78,8 +83,10 @@ class Core {
 
   // The plan for a step of at most these sizes, made when it is first needed.
   Result<PreparedStep*> prepared(PlanKey key);
-  // Scratch memory of a step.
-  uint64_t arena_bytes(PlanKey key) const;
+  // Scratch memory of a step in a context of n_ctx.
+  uint64_t arena_bytes(PlanKey key, uint32_t n_ctx) const;
+  // Of any step: one of few tokens can need more than the largest, for the ranges of a long context.
+  uint64_t most_arena_bytes(const StepSizes& sizes, uint32_t n_ctx) const;
   // Appends a step's launches.
   void record(ops::Graph& g, PlanKey key) const;
   // Device address of a slot's recurrent state.
@@ -90,15 +97,8 @@ class Core {
   std::map<PlanKey, PreparedStep> plans_;
 };
 
-// The largest step: tokens, and rows of logits computed at once.
-struct StepSizes {
-  uint32_t n_ubatch = 0, max_logit_rows = 0;
-};
 StepSizes step_sizes(const EngineOptions& options, uint32_t n_ctx);
 StepLayout step_layout(const StepSizes& sizes, const EngineOptions& options, uint32_t n_ctx);
-inline PlanKey largest_step(const StepSizes& sizes) {
-  return {sizes.n_ubatch, sizes.max_logit_rows, false, false, true};
-}
 // Floats of a sequence's recurrent state, with what it keeps for rewinding.
 uint64_t slot_floats(const models::Config& config, uint32_t n_rewind);
 
