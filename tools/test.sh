@@ -48,17 +48,18 @@ base_steps() {
 
 extra_steps() {
   local no_random=()
-  step "asan+ubsan build" build_tests asan
-  step "asan+ubsan suite" suite asan
+  # One build for the suite and the fuzz targets; its compile commands are clang-tidy's as well.
+  step "asan+ubsan build" build_tests fuzz -DSLUICE_TESTS=ON "-DCMAKE_C_COMPILER=$(clang_tool clang)" \
+    "-DCMAKE_CXX_COMPILER=$(clang_tool clang++)"
+  step "asan+ubsan suite" suite fuzz
+  fuzz
+  step clang-tidy single tidy
   step "tsan build" build_tests tsan
   # The thread sanitizer of gcc 12 cannot live with the address randomisation of newer kernels.
   if setarch -R true 2>/dev/null; then no_random=(setarch -R); fi
   step "tsan suite" suite tsan
   step "NEON build" build_tests neon
   step "NEON suite" suite neon
-  step "fuzz build" build_tests fuzz "-DCMAKE_C_COMPILER=$(clang_tool clang)" "-DCMAKE_CXX_COMPILER=$(clang_tool clang++)"
-  fuzz
-  step clang-tidy single tidy
   gpu_steps
 }
 
@@ -155,7 +156,7 @@ suite() {
 gpu_steps() {
   local reason
   if reason=$(python3 "$root/tools/build_blobs.py" slangc --cache "$root/.cache" 2>&1 >/dev/null); then
-    step "gpu build" build_tests gpu
+    step "gpu build" build_tests release -DSLUICE_VULKAN=ON
     step "gpu suite" gpu_suite
     step "gpu validation" single validation
   else
@@ -164,13 +165,13 @@ gpu_steps() {
   fi
 }
 
-gpu_suite() { SLUICE_REQUIRE=vulkan suite gpu -L 'gpu|blobs'; }
+gpu_suite() { SLUICE_REQUIRE=vulkan suite release -L 'gpu|blobs'; }
 
 validation() {
-  local log=$root/build/gpu.validation.log program code=0
+  local log=$root/build/validation.log program code=0
   for program in "backend *Vulkan*" "kernels *" "models *GpuOracle.*/lfm2moe_q4_0"; do
     VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
-      SLUICE_REQUIRE=vulkan "$root/build/gpu/tests/sluice_${program%% *}_tests" --gtest_filter="${program#* }" >"$log" 2>&1 || code=1
+      SLUICE_REQUIRE=vulkan "$root/build/release/tests/sluice_${program%% *}_tests" --gtest_filter="${program#* }" >"$log" 2>&1 || code=1
     if ((code)) || grep -qE 'VUID|SYNC-HAZARD|UNASSIGNED' "$log"; then
       grep -E 'VUID|SYNC-HAZARD|UNASSIGNED|Failure' "$log" | head -n 20 >&2
       return 1

@@ -31,9 +31,9 @@ constexpr uint32_t kBindings = 5;  // w, x, y, sel_expert, params
 // The entry's pipeline on the best device.
 class Entry {
  public:
-  explicit Entry(std::shared_ptr<Instance> instance, PhysicalDevice physical)
+  explicit Entry(const Instance& instance, PhysicalDevice physical)
       : device_(*Device::create(instance, std::move(physical))), memory_(device_), queue_(device_, memory_) {
-#define X(name) name = reinterpret_cast<PFN_vk##name>(instance->api().GetDeviceProcAddr(device_->handle, "vk" #name));
+#define X(name) name = reinterpret_cast<PFN_vk##name>(instance.api().GetDeviceProcAddr(device_->handle, "vk" #name));
     ENTRY_FUNCTIONS(X)
 #undef X
     EXPECT_TRUE(queue_.create());
@@ -208,11 +208,11 @@ std::vector<float> reference(const Case& c, const std::vector<std::byte>& w, con
 
 TEST(VulkanPublishedEntry, GivesWhatTheReferenceGives) {
   SLUICE_NEED_VULKAN();
-  const auto instance = Instance::create();
+  const auto instance = Instance::get();
   ASSERT_TRUE(instance);
   auto physical = choose_device(**instance, {.name = "vulkan"});
   ASSERT_TRUE(physical);
-  Entry entry(*instance, std::move(*physical));
+  Entry entry(**instance, std::move(*physical));
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     Random random(7);

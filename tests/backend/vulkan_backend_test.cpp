@@ -75,6 +75,13 @@ Sum make_sum(Backend& backend, uint32_t n) {
   return sum;
 }
 
+// An NVIDIA driver gives 30 instances to a process, however many are gone again.
+TEST_F(VulkanBackend, OpensAnyNumberOfTimes) {
+  const vulkan::Instance* first = *vulkan::Instance::get();
+  for (int i = 0; i < 40; ++i) ASSERT_TRUE(open()) << i;
+  EXPECT_EQ(*vulkan::Instance::get(), first);
+}
+
 TEST_F(VulkanBackend, BytesComeBackAsTheyWent) {
   auto backend = open();
   ASSERT_TRUE(backend);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 namespace sluice::backend::vulkan {
 namespace {
 
@@ -14,8 +16,16 @@ Error no_vulkan(std::string_view why) {
 
 }  // namespace
 
-Result<std::shared_ptr<Instance>> Instance::create() {
-  auto instance = std::make_shared<Instance>();
+Result<const Instance*> Instance::get() {
+  static std::mutex mutex;
+  static const Instance* instance = nullptr;
+  const std::lock_guard lock(mutex);
+  if (instance == nullptr) instance = TRY(create()).release();
+  return instance;
+}
+
+Result<std::unique_ptr<Instance>> Instance::create() {
+  auto instance = std::make_unique<Instance>();
   auto library = DynamicLibrary::open(kLibraryNames);
   if (!library) return no_vulkan("libvulkan is missing");
   instance->library_ = std::move(*library);

@@ -89,8 +89,9 @@ struct DeviceApi {
 // A loaded library and an instance of it.
 class Instance {
  public:
-  // `unsupported`, saying why, where this machine has no Vulkan.
-  static Result<std::shared_ptr<Instance>> create();
+  // One for the process, which stays until its end: drivers refuse after some tens of instances (NVIDIA 580: after 30),
+  // however many of them are gone. `unsupported`, saying why, where this machine has no Vulkan.
+  static Result<const Instance*> get();
   ~Instance();
   Instance() = default;
   Instance(const Instance&) = delete;
@@ -100,6 +101,8 @@ class Instance {
   VkInstance handle() const { return handle_; }
 
  private:
+  static Result<std::unique_ptr<Instance>> create();
+
   DynamicLibrary library_;
   VkInstance handle_ = VK_NULL_HANDLE;
   InstanceApi api_;

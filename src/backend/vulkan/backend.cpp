@@ -391,9 +391,9 @@ Result<std::unique_ptr<Backend>> open_with(const Options& options, std::span<con
     return Error(Code::unsupported,
                  "this build has no GPU kernels; configure it with -DSLUICE_GPU=ON, or use --backend cpu");
   }
-  std::shared_ptr<Instance> instance = TRY(Instance::create());
+  const Instance* instance = TRY(Instance::get());
   PhysicalDevice physical = TRY(choose_device(*instance, options));
-  auto backend = std::make_unique<VulkanBackend>(TRY(Device::create(std::move(instance), std::move(physical))));
+  auto backend = std::make_unique<VulkanBackend>(TRY(Device::create(*instance, std::move(physical))));
   TRY(backend->create(kernels, options.deterministic));
   return std::unique_ptr<Backend>(std::move(backend));
 }
@@ -401,7 +401,7 @@ Result<std::unique_ptr<Backend>> open_with(const Options& options, std::span<con
 Result<std::unique_ptr<Backend>> open(const Options& options) { return open_with(options, blobs(BlobTarget::spirv)); }
 
 Result<std::vector<DeviceInfo>> list() {
-  const std::shared_ptr<Instance> instance = TRY(Instance::create());
+  const Instance* instance = TRY(Instance::get());
   std::vector<DeviceInfo> result;
   for (const PhysicalDevice& device : TRY(physical_devices(*instance))) {
     DeviceInfo info{.backend = "vulkan", .name = device.name, .kind = std::string(kind_name(device.type))};

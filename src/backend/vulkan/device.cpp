@@ -363,7 +363,7 @@ Result<void> apply_limits(std::string_view text, PhysicalDevice& device) {
   return {};
 }
 
-Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instance, PhysicalDevice physical) {
+Result<std::shared_ptr<Device>> Device::create(const Instance& instance, PhysicalDevice physical) {
   auto device = std::make_shared<Device>();
   device->physical = std::move(physical);
   const Features& f = device->physical.features;
@@ -381,13 +381,13 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   info.pQueueCreateInfos = &queue;
   info.enabledExtensionCount = static_cast<uint32_t>(chain.extensions.size());
   info.ppEnabledExtensionNames = chain.extensions.data();
-  const InstanceApi& api = instance->api();
+  const InstanceApi& api = instance.api();
   if (const VkResult result = api.CreateDevice(device->physical.handle, &info, nullptr, &device->handle);
       result != VK_SUCCESS) {
     device->handle = VK_NULL_HANDLE;
     return vulkan_error(result, "opening the GPU");
   }
-  device->instance_ = std::move(instance);
+  device->instance_ = &instance;
   if (!load_device_api(api, device->handle, device->api))
     return Error(Code::unsupported, "the GPU's driver lacks functions of Vulkan 1.2; update it, or use --backend cpu");
   device->api.GetDeviceQueue(device->handle, device->physical.queue_family, 0, &device->queue);
@@ -401,8 +401,6 @@ std::array<uint64_t, VK_MAX_MEMORY_HEAPS> Device::free_in_heaps() const {
 
 Device::~Device() {
   if (handle != VK_NULL_HANDLE && api.DestroyDevice != nullptr && !lost) api.DestroyDevice(handle, nullptr);
-  // A device that still works on something must not lose the library under it.
-  if (lost && instance_) new std::shared_ptr<Instance>(std::move(instance_));
 }
 
 }  // namespace sluice::backend::vulkan

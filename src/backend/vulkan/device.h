@@ -86,7 +86,7 @@ Result<void> apply_limits(std::string_view text, PhysicalDevice& device);
 // The logical device, its only queue, and what all of the backend's objects need of it.
 class Device {
  public:
-  static Result<std::shared_ptr<Device>> create(std::shared_ptr<Instance> instance, PhysicalDevice physical);
+  static Result<std::shared_ptr<Device>> create(const Instance& instance, PhysicalDevice physical);
   ~Device();
   Device() = default;
   Device(const Device&) = delete;
@@ -103,7 +103,7 @@ class Device {
   bool lost = false;
 
  private:
-  std::shared_ptr<Instance> instance_;
+  const Instance* instance_ = nullptr;
 };
 
 // What a SPIR-V module asks of a device.
