@@ -21,6 +21,8 @@
 
 namespace sluice {
 
+class Sampler;
+
 struct EngineOptions {
   std::string backend = "auto";  // auto, or one of backend_names()
   int32_t device = -1;           // of a GPU backend: DeviceInfo::idx; -1: the best
@@ -139,10 +141,15 @@ class Sequence {
 
 enum class Logits : uint8_t { none, last, all };
 
+// `sampler`: its rows' tokens are wanted in place of their logits, sampled on the device where that reads less back. It
+// has accepted the text up to the first token, with Logits::last all of them; whoever takes a token from the result
+// calls its advance(). With Logits::all the tokens after the first are a draft: a row's token is that of
+// Sampler::pick() if the draft was right up to there, and -1 behind the first row where it was not.
 struct StepInput {
   Sequence* sequence = nullptr;
   std::span<const Token> tokens;
   Logits logits = Logits::last;
+  const Sampler* sampler = nullptr;
 };
 
 // Expert choices by layer index. Rows follow the tokens of the step in order.
@@ -161,7 +168,7 @@ struct Routing {
 struct StepOptions {
   bool routing = false;             // report the choices (read back: for tools)
   bool gate = false;                // and the gate logits and scores
-  bool greedy = false;              // the most probable token of each row, in place of its logits
+  bool greedy = false;              // the most probable token of each row, in place of its logits; a sampler goes first
   const Routing* forced = nullptr;  // take these experts, weighted by the model's own rule
   std::function<bool(uint32_t done_tokens, uint32_t total_tokens)> on_progress;  // after every ubatch; false cancels
 };
@@ -169,8 +176,8 @@ struct StepOptions {
 struct StepResult {
   uint32_t n_vocab = 0;
   std::vector<uint32_t> first_row;  // per input: its first row in `logits`; its last row is the next one's first - 1
-  std::vector<float> logits;        // (n_rows, n_vocab); empty with `greedy`
-  std::vector<Token> tokens;        // (n_rows) with `greedy`, found on the device; -1 where the row failed
+  std::vector<float> logits;        // (n_rows, n_vocab); empty where every row's token is wanted instead
+  std::vector<Token> tokens;        // (n_rows) with `greedy` or a sampler; -1 where the row failed or has neither
   std::vector<uint8_t> row_failed;  // per row: 1 where a token's routing could not be computed (all gate logits NaN)
   Routing routing;
 

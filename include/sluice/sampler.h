@@ -40,6 +40,10 @@ class Sampler {
   // The draw depends on the seed and the number of tokens sampled so far alone (counter-based).
   // Ties go to the lower id.
   Result<Token> sample(std::span<const float> logits);
+  // The same without counting it: the next call draws the same number.
+  Result<Token> pick(std::span<const float> logits) const;
+  // Counts a token that pick(), or a device, has sampled.
+  void advance() { ++n_sampled_; }
   // True where sample() is argmax() of the logits, whatever came before.
   bool greedy() const { return params_.temperature <= 0 && !penalises(); }
   // The candidates left after the filters, most probable first, with their final probabilities. For tests and logprobs.
@@ -49,6 +53,16 @@ class Sampler {
   };
   Result<std::vector<Candidate>> candidates(std::span<const float> logits) const;
 
+  // What a device needs to sample in this one's place (StepInput::sampler), besides the parameters: the number of the
+  // next draw, in [0, 1), and what is taken off which logits after the repetition penalty.
+  struct Penalty {
+    Token id;
+    float amount;
+  };
+  const SamplingParams& params() const { return params_; }
+  float next_uniform() const;
+  std::vector<Penalty> penalties() const;
+
  private:
   bool penalises() const;
   // params_ over the logits; nothing drawn yet. Sorted, the most probable first.
@@ -57,7 +71,7 @@ class Sampler {
   SamplingParams params_;
   std::vector<Token> history_;
   std::unordered_map<Token, uint32_t> counts_;  // of the last penalty_last_n tokens of history_
-  std::vector<Candidate> scratch_;
+  mutable std::vector<Candidate> scratch_;
   uint64_t n_sampled_ = 0;
 };
 

@@ -29,6 +29,23 @@ PUB struct SeqSlice {
   PUB uint reserved;
 };
 
+// How a wanted row becomes a token: kernels/sample_token.h. Shares are of 2^32.
+PUB struct SamplingRule {
+  PUB float temperature;     // <= 0: the most probable token
+  PUB float repeat_penalty;  // of the ids below
+  PUB uint first_penalty;    // index into penalty
+  PUB uint n_penalties;
+  PUB uint top_k;     // 0: all
+  PUB uint top_p;     // a share; kTopPOff: all
+  PUB float min_gap;  // how far below the top logit a candidate may lie; infinity: any way
+  PUB uint draw;      // a share: the uniform number that decides
+};
+
+PUB struct Penalty {
+  PUB uint id;       // no id comes twice in a row; one without a logit is skipped
+  PUB float amount;  // off its logit, after the repeat penalty
+};
+
 PUB struct StepState {
   PUB DEV_PTR(uint) token;       // (n_tokens) vocabulary ids
   PUB DEV_PTR(uint) pos;         // (n_tokens) position in its sequence
@@ -37,6 +54,8 @@ PUB struct StepState {
   PUB DEV_PTR(uint) page_table;  // page ids: position p of a sequence lies in page_table[first_page + p / kPageTokens]
   PUB DEV_PTR(uint) out_token;   // (n_out) tokens whose logits are wanted
   PUB DEV_PTR(uint) row_error;   // (n_tokens) 0 at the start; a kernel that cannot compute a token's row sets it to 1
+  PUB DEV_PTR(SamplingRule) rule;  // (n_out), for a step that samples
+  PUB DEV_PTR(Penalty) penalty;    // those of all rules, one behind the other
   PUB uint n_tokens;
   PUB uint n_seqs;
   PUB uint n_out;

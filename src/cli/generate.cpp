@@ -38,7 +38,7 @@ struct Run {
   }
 
   Result<void> prefill(std::span<const Token> prompt) {
-    StepOptions step_options{.routing = options.routing, .greedy = sampler.greedy()};
+    StepOptions step_options{.routing = options.routing};
     std::unique_ptr<ProgressBar> bar;
     step_options.on_progress = [&](uint32_t done, uint32_t total) {
       out.n_prefilled = done;
@@ -49,7 +49,7 @@ struct Run {
       }
       return !interrupted();
     };
-    return step({.sequence = &sequence, .tokens = prompt}, step_options);
+    return step({.sequence = &sequence, .tokens = prompt, .sampler = &sampler}, step_options);
   }
 
   Result<void> step(const StepInput& input, const StepOptions& step_options) {
@@ -59,7 +59,7 @@ struct Run {
     return {};
   }
 
-  // The logits after `id` become those in use: the next row of the last step where its draft has `id` there, else a new
+  // The row after `id` becomes the one in use: the next one of the last step where its draft has `id` there, else a new
   // step's.
   Result<void> go_on(Token id) {
     if (speculator.take(id)) {
@@ -74,10 +74,8 @@ struct Run {
     if (!options.speculate) room = 0;
     drafted = false;
     const auto tokens = speculator.propose(id, static_cast<uint32_t>(room));
-    TRY(step({.sequence = &sequence, .tokens = tokens, .logits = Logits::all},
-             {.routing = options.routing, .greedy = sampler.greedy(), .on_progress = [](uint32_t, uint32_t) {
-                return !interrupted();
-              }}));
+    TRY(step({.sequence = &sequence, .tokens = tokens, .logits = Logits::all, .sampler = &sampler},
+             {.routing = options.routing, .on_progress = [](uint32_t, uint32_t) { return !interrupted(); }}));
     drafted = true;
     ++out.n_decoded;
     return {};
@@ -93,10 +91,8 @@ struct Run {
 
   Result<Token> next_token() {
     if (result.row_failed[row] != 0) return unusable_numbers();
-    if (sampler.greedy()) return result.tokens[row];
-    Result<Token> sampled = sampler.sample(result.row(row));
-    if (!sampled && sampled.error().code == Code::internal) return unusable_numbers();
-    return sampled;
+    sampler.advance();
+    return result.tokens[row];
   }
 
   Result<void> run(std::span<const Token> prompt) {

@@ -139,6 +139,10 @@ StepLayout step_layout(const StepSizes& sizes, const EngineOptions& options, uin
   layout.out_token = place(n_tokens * sizeof(uint32_t));
   layout.row_error = place(n_tokens * sizeof(uint32_t));
   layout.page_table = place(n_slices * per_sequence * sizeof(uint32_t));
+  // The rules lie behind what is used of the page table.
+  layout.n_penalties = std::max(sizes.max_logit_rows * kPenaltiesPerRow, std::min(n_ctx, kMostPenalties));
+  place(sizes.max_logit_rows * sizeof(kernels::SamplingRule));
+  place(layout.n_penalties * sizeof(kernels::Penalty));
   layout.n_bytes = at;
   return layout;
 }
@@ -230,7 +234,8 @@ void Core::record(ops::Graph& g, PlanKey key) const {
   }
   if (key.n_out != 0) {
     model->build_head(g, residual);
-    if (key.greedy) ops::sample_greedy(g, model->config().n_vocab);
+    if (key.pick == Pick::greedy) ops::sample_greedy(g, model->config().n_vocab);
+    if (key.pick == Pick::by_rules) ops::sample_by_rules(g, model->config().n_vocab);
   } else {
     ops::settle(g, residual);
   }
@@ -247,7 +252,7 @@ uint64_t Core::arena_bytes(PlanKey key, uint32_t n_ctx) const {
 uint64_t Core::most_arena_bytes(const StepSizes& sizes, uint32_t n_ctx) const {
   uint64_t most = 0;
   for (uint32_t n = sizes.n_ubatch; n != 0; n /= 2)
-    most = std::max(most, arena_bytes({n, std::min(n, sizes.max_logit_rows), false, false, true}, n_ctx));
+    most = std::max(most, arena_bytes({n, std::min(n, sizes.max_logit_rows), false, false, Pick::by_rules}, n_ctx));
   return most;
 }
 

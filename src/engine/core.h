@@ -16,6 +16,8 @@ namespace sluice::engine {
 
 // Rows of logits computed at once; more are computed in turns.
 inline constexpr uint32_t kLogitRows = 64;
+// Penalties of a step's rows: each looks back as far as is usual, or one at much of a long text.
+inline constexpr uint32_t kPenaltiesPerRow = 64, kMostPenalties = 1u << 16;
 inline constexpr uint32_t kDefaultUbatch = 512;  // tokens computed together, where nothing else is asked for
 
 // Device memory of one attention layer's cache.
@@ -35,6 +37,7 @@ struct LayerRing {
 struct StepLayout {
   uint64_t seqs = 0, token = 0, pos = 0, seq = 0, out_token = 0, row_error = 0, page_table = 0;
   uint64_t n_bytes = 0;
+  uint32_t n_penalties = 0;  // for which there is room behind the page table and the sampling rules
 };
 
 // The largest step: tokens, and rows of logits computed at once.
@@ -42,10 +45,14 @@ struct StepSizes {
   uint32_t n_ubatch = 0, max_logit_rows = 0;
 };
 
+// How the device turns rows of logits into tokens.
+enum class Pick : uint8_t { none, greedy, by_rules };
+
 struct PlanKey {
   uint32_t n_tokens = 0;  // 0: the head alone, over rows left in the residual stream
   uint32_t n_out = 0;     // 0: no head
-  bool capture = false, force = false, greedy = false;
+  bool capture = false, force = false;
+  Pick pick = Pick::none;
   auto operator<=>(const PlanKey&) const = default;
 };
 

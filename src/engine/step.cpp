@@ -8,6 +8,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "engine/sampling.h"
 #include "ops/moe.h"
 #include "sluice/sampler.h"
 
@@ -15,6 +16,8 @@ namespace sluice::engine {
 namespace {
 
 using kernels::kPageTokens;
+using kernels::Penalty;
+using kernels::SamplingRule;
 using kernels::SeqSlice;
 using kernels::StepState;
 
@@ -178,6 +181,7 @@ class StepImage {
       }
     }
     used_ = at.page_table + n_page_entries * sizeof(uint32_t);
+    rules_ = (used_ + 63) / 64 * 64;
     StepState& state = *items<StepState>(0);
     const uint64_t base = core_.memory.step;
     state = {};
@@ -197,13 +201,32 @@ class StepImage {
     std::copy(out_tokens.begin(), out_tokens.end(), items<uint32_t>(core_.step_layout.out_token));
   }
 
+  // Those of the wanted rows. There is room: Pick::by_rules was chosen for that.
+  void set_rules(const RowRules& all, size_t first_row) {
+    StepState& state = *items<StepState>(0);
+    if (state.n_out == 0) return;
+    const std::span rules = std::span(all.rules).subspan(first_row, state.n_out);
+    const uint32_t first = rules.front().first_penalty, end = rules.back().first_penalty + rules.back().n_penalties;
+    const uint64_t penalties = rules_ + rules.size_bytes();
+    state.rule = {core_.memory.step + rules_};
+    state.penalty = {core_.memory.step + penalties};
+    for (size_t i = 0; i < rules.size(); ++i) {
+      SamplingRule& rule = items<SamplingRule>(rules_)[i] = rules[i];
+      rule.first_penalty -= first;
+    }
+    std::copy_n(all.penalties.begin() + first, end - first, items<Penalty>(penalties));
+    used_ = penalties + (end - first) * sizeof(Penalty);
+  }
+
   Result<void> upload() { return core_.backend->upload(core_.memory.step, bytes_.first(used_)); }
   // The rows that are wanted, and nothing else: what kernels wrote into row_error stays.
   Result<void> upload_out() {
     TRY(core_.backend->upload(core_.memory.step, bytes_.first(sizeof(StepState))));
     const uint64_t at = core_.step_layout.out_token;
     const size_t n = items<StepState>(0)->n_out;
-    return core_.backend->upload(core_.memory.step + at, bytes_.subspan(at, n * sizeof(uint32_t)));
+    TRY(core_.backend->upload(core_.memory.step + at, bytes_.subspan(at, n * sizeof(uint32_t))));
+    if (used_ <= rules_) return {};
+    return core_.backend->upload(core_.memory.step + rules_, bytes_.subspan(rules_, used_ - rules_));
   }
 
  private:
@@ -214,6 +237,7 @@ class StepImage {
   const Core& core_;
   std::span<std::byte> bytes_;  // what was filled in before stays: nothing reads past what a step fills
   uint64_t used_ = 0;
+  uint64_t rules_ = 0;  // where the rules begin, if there are any
 };
 
 uint32_t bucket(uint32_t n, uint32_t most) {
@@ -229,18 +253,25 @@ bool has_nan(std::span<const float> values) {
   return n != 0;
 }
 
+bool has_sampler(const StepInput& input) { return input.sampler != nullptr && input.logits != Logits::none; }
+
 class StepRun {
  public:
   StepRun(Core& core, std::span<const StepInput> inputs, const StepOptions& options, StepResult& result)
       : core_(core),
         inputs_(inputs),
         options_(options),
-        device_picks_(options.greedy && core.backend->has({.id = backend::KernelId::argmax})),
+        samples_(std::any_of(inputs.begin(), inputs.end(), has_sampler)),
+        wants_logits_(!options.greedy && !std::all_of(inputs.begin(), inputs.end(),
+                                                      [](const StepInput& input) {
+                                                        return input.logits == Logits::none || input.sampler != nullptr;
+                                                      })),
         image_(core),
         result_(result) {}
 
   Result<void> run() {
     const std::vector<Ubatch> ubatches = cut(core_, inputs_);
+    choose_pick();
     prepare_result(ubatches);
     for (const Ubatch& ubatch : ubatches) {
       TRY(run_ubatch(ubatch));
@@ -259,37 +290,49 @@ class StepRun {
   }
 
  private:
+  // Where logits lie in host memory already, the host's sampler is the faster one; the reference does what devices do.
+  void choose_pick() {
+    if (wants_logits_ || (!samples_ && !options_.greedy)) return;
+    const backend::Caps& caps = core_.backend->caps();
+    const bool greedy = std::all_of(inputs_.begin(), inputs_.end(),
+                                    [](const StepInput& i) { return !has_sampler(i) || i.sampler->greedy(); });
+    if (greedy) {
+      if (core_.backend->has({.id = backend::KernelId::argmax})) pick_ = Pick::greedy;
+    } else if ((!caps.unified || caps.reference) && core_.backend->has({.id = backend::KernelId::sample_token})) {
+      rules_ = row_rules(inputs_);
+      if (rules_.penalties.size() <= core_.step_layout.n_penalties) pick_ = Pick::by_rules;
+    }
+  }
+
   void prepare_result(const std::vector<Ubatch>& ubatches) {
     result_.n_vocab = core_.model->config().n_vocab;
     size_t n_rows = 0;
     for (const Ubatch& ubatch : ubatches) n_rows += ubatch.out_tokens.size();
-    result_.logits.resize(device_picks_ ? 0 : n_rows * result_.n_vocab);
-    result_.tokens.resize(options_.greedy ? n_rows : 0);
+    result_.logits.resize(pick_ != Pick::none ? 0 : n_rows * result_.n_vocab);
+    result_.tokens.assign(options_.greedy || samples_ ? n_rows : 0, -1);
     result_.row_failed.resize(n_rows);
     result_.first_row.clear();
     result_.routing.layers.clear();
     uint32_t row = 0;
     for (const StepInput& input : inputs_) {
       result_.first_row.push_back(row);
-      row += input.logits == Logits::all    ? static_cast<uint32_t>(input.tokens.size())
-             : input.logits == Logits::last ? 1
-                                            : 0;
+      row += n_rows_of(input);
     }
     result_.routing.n_used = core_.model->config().n_expert_used;
     result_.routing.n_expert = core_.model->config().n_expert;
   }
 
-  // Rows of logits were looked at when they came; greedy tokens are still to be found in them.
+  // Rows of logits were looked at when they came; tokens are still to be found in them.
   void finish_rows() {
-    if (!options_.greedy) return;
-    for (size_t row = 0; row < result_.n_rows(); ++row) {
-      if (device_picks_) {
-        result_.row_failed[row] = result_.tokens[row] < 0 ? 1 : 0;
-      } else {
-        result_.tokens[row] = result_.row_failed[row] != 0 ? -1 : static_cast<Token>(argmax(result_.row(row)));
-      }
+    if (!options_.greedy && !samples_) return;
+    for (size_t row = 0; pick_ != Pick::none && row < result_.n_rows(); ++row)
+      result_.row_failed[row] = result_.tokens[row] < 0 ? 1 : 0;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const uint32_t first = result_.first_row[i], n = n_rows_of(inputs_[i]);
+      if (pick_ == Pick::none) pick_rows(inputs_[i], options_.greedy, first, result_);
+      if (inputs_[i].sampler != nullptr) cut_draft(inputs_[i], std::span(result_.tokens).subspan(first, n));
     }
-    result_.logits.clear();
+    if (!wants_logits_) result_.logits.clear();
   }
 
   Result<void> run_ubatch(const Ubatch& ubatch) {
@@ -302,9 +345,9 @@ class StepRun {
     const bool capture = (options_.routing || options_.gate) && core_.model->config().n_expert != 0;
     const PlanKey key{bucket(ubatch.n_tokens, core_.n_ubatch),
                       together && n_out != 0 ? bucket(n_out, core_.max_logit_rows) : 0, capture,
-                      options_.forced != nullptr, device_picks_ && together && n_out != 0};
+                      options_.forced != nullptr, together && n_out != 0 ? pick_ : Pick::none};
     PreparedStep* step = TRY(core_.prepared(key));
-    image_.set_out(together ? out : std::span<const uint32_t>());
+    set_out(together ? out : std::span<const uint32_t>());
     TRY(image_.upload());
     if (options_.forced != nullptr) TRY(upload_forced(*step, ubatch));
     TRY(core_.backend->wait(core_.backend->run(*step->plan)));
@@ -313,8 +356,8 @@ class StepRun {
     if (together) return read_rows(n_out);
     for (uint32_t first = 0; first < n_out; first += core_.max_logit_rows) {
       const uint32_t n = std::min(core_.max_logit_rows, n_out - first);
-      PreparedStep* head = TRY(core_.prepared({0, bucket(n, core_.max_logit_rows), false, false, device_picks_}));
-      image_.set_out(out.subspan(first, n));
+      PreparedStep* head = TRY(core_.prepared({0, bucket(n, core_.max_logit_rows), false, false, pick_}));
+      set_out(out.subspan(first, n));
       TRY(image_.upload_out());
       TRY(core_.backend->wait(core_.backend->run(*head->plan)));
       TRY(read_rows(n));
@@ -322,10 +365,15 @@ class StepRun {
     return {};
   }
 
+  void set_out(std::span<const uint32_t> out_tokens) {
+    image_.set_out(out_tokens);
+    if (pick_ == Pick::by_rules) image_.set_rules(rules_, rows_read_);
+  }
+
   // Their logits, or only the tokens that the device picked.
   Result<void> read_rows(uint32_t n_rows) {
     if (n_rows == 0) return {};
-    if (device_picks_) {
+    if (pick_ != Pick::none) {
       TRY(core_.backend->download(std::as_writable_bytes(std::span(result_.tokens).subspan(rows_read_, n_rows)),
                                   core_.memory.sampled));
       rows_read_ += n_rows;
@@ -378,7 +426,10 @@ class StepRun {
   Core& core_;
   std::span<const StepInput> inputs_;
   const StepOptions& options_;
-  const bool device_picks_;  // greedy tokens are found on the device
+  const bool samples_;       // an input has a sampler
+  const bool wants_logits_;  // and one has none
+  Pick pick_ = Pick::none;   // what the device does for all rows
+  RowRules rules_;           // for Pick::by_rules
   StepImage image_;
   StepResult& result_;
   size_t rows_read_ = 0;

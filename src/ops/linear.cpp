@@ -150,6 +150,16 @@ void sample_greedy(Graph& g, uint32_t n_vocab) {
   g.launch({.id = KernelId::argmax}, args, {1, g.shape().n_out, 1});
 }
 
+void sample_by_rules(Graph& g, uint32_t n_vocab) {
+  kernels::SampleTokenArgs args{};
+  args.out = {g.memory().sampled};
+  args.logits = {g.memory().logits};
+  args.step = g.step();
+  args.n_vocab = n_vocab;
+  g.set_stage(Stage::head);
+  g.launch({.id = KernelId::sample_token}, args, {1, g.shape().n_out, 1});
+}
+
 Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader) {
   Tensor y;
   y.rows = rows;

@@ -31,6 +31,8 @@ Tensor gather_out(Graph& g, const Tensor& x);
 
 // The most probable token of each row of logits, into the graph's memory.
 void sample_greedy(Graph& g, uint32_t n_vocab);
+// The token that the step's rule for each row draws from its logits, into the same memory.
+void sample_by_rules(Graph& g, uint32_t n_vocab);
 
 // Memory for a gated product, in the form that `reader` wants.
 Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader);

@@ -97,13 +97,12 @@ void keep_top_p(std::vector<Candidate>& all, float top, double share, double tot
   }
 }
 
-void penalise(const SamplingParams& params, const std::unordered_map<Token, uint32_t>& counts,
-              std::span<float> logits) {
-  for (const auto& [id, count] : counts) {
+void penalise(float repeat_penalty, const std::vector<Sampler::Penalty>& penalties, std::span<float> logits) {
+  for (const auto& [id, amount] : penalties) {
     if (id < 0 || static_cast<size_t>(id) >= logits.size()) continue;
     float& logit = logits[static_cast<size_t>(id)];
-    logit = logit > 0 ? logit / params.repeat_penalty : logit * params.repeat_penalty;
-    logit -= static_cast<float>(count) * params.frequency_penalty + params.presence_penalty;
+    logit = logit > 0 ? logit / repeat_penalty : logit * repeat_penalty;
+    logit -= amount;
     // inf - inf: penalties beyond any sensible range take the token out.
     if (std::isnan(logit)) logit = -std::numeric_limits<float>::infinity();
   }
@@ -199,7 +198,7 @@ Result<void> Sampler::choose(std::span<const float> logits, std::vector<Candidat
   std::vector<float> penalised;
   if (penalises() && !counts_.empty()) {
     penalised.assign(logits.begin(), logits.end());
-    penalise(params_, counts_, penalised);
+    penalise(params_.repeat_penalty, penalties(), penalised);
     logits = penalised;
   }
   const float top = scan(logits).top;
@@ -217,16 +216,31 @@ Result<void> Sampler::choose(std::span<const float> logits, std::vector<Candidat
   return {};
 }
 
+std::vector<Sampler::Penalty> Sampler::penalties() const {
+  std::vector<Penalty> out;
+  if (!penalises()) return out;
+  out.reserve(counts_.size());
+  for (const auto& [id, count] : counts_)
+    out.push_back({id, static_cast<float>(count) * params_.frequency_penalty + params_.presence_penalty});
+  return out;
+}
+
+float Sampler::next_uniform() const { return counter_uniform(params_.seed, n_sampled_); }
+
 Result<Token> Sampler::sample(std::span<const float> logits) {
+  const Token id = TRY(pick(logits));
+  advance();
+  return id;
+}
+
+Result<Token> Sampler::pick(std::span<const float> logits) const {
   if (params_.temperature <= 0 && !(penalises() && !counts_.empty())) {
     const int64_t best = argmax(logits);
     if (best < 0) return bad_logits();
-    ++n_sampled_;
     return static_cast<Token>(best);
   }
   TRY(choose(logits, scratch_));
-  const double draw = counter_uniform(params_.seed, n_sampled_);
-  ++n_sampled_;
+  const double draw = next_uniform();
   double sum = 0;
   for (const Candidate& candidate : scratch_) {
     sum += candidate.probability;

@@ -231,6 +231,12 @@ TEST_P(GpuOracle, NaiveRoutingGivesTheSameAndAsksTheHostInEveryLayer) {
       EXPECT_EQ(counts.submits(), 2 * n_routed + 1);
     }
   }
+  const Sampler sampler({.temperature = 1, .seed = 6});
+  const auto more = std::span<const Token>(tokens_).first(5);
+  expected = usual->step({{.sequence = &*beside, .tokens = more, .sampler = &sampler}});
+  result = naive->step({{.sequence = &*sequence, .tokens = more, .sampler = &sampler}});
+  ASSERT_TRUE(result && expected);
+  EXPECT_EQ(result->tokens, expected->tokens);
 }
 
 TEST_P(GpuOracle, PrefillReadsNothing) {
@@ -249,6 +255,97 @@ INSTANTIATE_TEST_SUITE_P(Models, GpuOracle, testing::ValuesIn(oracle_models()), 
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 });
+
+// The continuation, sampled on the device: the tokens are the host's, from the logits of a second sequence.
+void expect_sampled_tokens(Engine& engine, std::span<const Token> prompt, const SamplingParams& params, size_t n) {
+  auto sequence = engine.new_sequence(), other = engine.new_sequence();
+  ASSERT_TRUE(sequence && other);
+  Sampler sampler(params), host(params);
+  for (const Token id : prompt) {
+    sampler.accept(id);
+    host.accept(id);
+  }
+  std::vector<Token> next(prompt.begin(), prompt.end());
+  for (size_t i = 0; i < n; ++i) {
+    const Counts counts(engine);
+    auto result = engine.step({{.sequence = &*sequence, .tokens = next, .sampler = &sampler}});
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(counts.reads(), 1u);
+    EXPECT_EQ(counts.read_bytes(), sizeof(Token));
+    if (i != 0) {
+      EXPECT_EQ(counts.submits(), 1u);
+    }
+    EXPECT_TRUE(result->logits.empty());
+    auto logits = engine.step({{.sequence = &*other, .tokens = next}});
+    ASSERT_TRUE(logits);
+    ASSERT_EQ(result->tokens.at(0), *host.sample(logits->row(0))) << i;
+    next = result->tokens;
+    sampler.accept(next[0]);
+    sampler.advance();
+    host.accept(next[0]);
+  }
+}
+
+const SamplingParams kSamplings[] = {
+    {.seed = 3},
+    {.temperature = 1.3f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = 4},
+    {.temperature = 0.7f, .top_k = 0, .top_p = 0.8f, .repeat_penalty = 1.4f, .seed = 5},
+    {.temperature = 0, .presence_penalty = 3, .penalty_last_n = -1},
+};
+
+std::unique_ptr<Engine> open_fixture(const std::string& name, const EngineOptions& options) {
+  return open((source_dir() / "tests" / "fixtures" / "oracle" / (name + ".gguf")).string(), options);
+}
+
+class GpuSampling : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuSampling, TokensAreTheHostSamplersAndReadFourBytes) {
+  SLUICE_NEED_VULKAN();
+  EngineOptions options = gpu_options();
+  options.max_sequences = 2;
+  auto engine = open_fixture(GetParam(), options);
+  ASSERT_TRUE(engine);
+  for (const SamplingParams& params : kSamplings)
+    ASSERT_NO_FATAL_FAILURE(expect_sampled_tokens(*engine, ids(1, 9), params, 6));
+}
+
+TEST_P(GpuSampling, SequencesWithRulesOfTheirOwnReadFourBytesEach) {
+  SLUICE_NEED_VULKAN();
+  EngineOptions options = gpu_options();
+  options.max_sequences = 4;
+  auto engine = open_fixture(GetParam(), options);
+  ASSERT_TRUE(engine);
+  std::vector<Sequence> sequences;
+  std::vector<Sampler> samplers;
+  for (const SamplingParams& params : kSamplings) {
+    sequences.push_back(std::move(*engine->new_sequence()));
+    samplers.emplace_back(params);
+  }
+  const std::vector<Token> tokens = ids(2, 40);
+  std::vector<StepInput> inputs;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const auto prompt = std::span<const Token>(tokens).first(5 + 9 * i);
+    for (const Token id : prompt) samplers[i].accept(id);
+    inputs.push_back({.sequence = &sequences[i], .tokens = prompt});
+  }
+  auto logits = engine->step(inputs);
+  ASSERT_TRUE(logits);
+  std::vector<Token> expected;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    expected.push_back(*samplers[i].pick(logits->row(i)));
+    inputs[i].sampler = &samplers[i];
+    ASSERT_TRUE(sequences[i].truncate(0));
+  }
+  const Counts counts(*engine);
+  auto result = engine->step(inputs);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->tokens, expected);
+  EXPECT_EQ(counts.reads(), 1u);
+  EXPECT_EQ(counts.read_bytes(), inputs.size() * sizeof(Token));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GpuSampling, testing::Values("lfm2moe-q4_0", "qwen3moe-all-q8_0"),
+                         [](const auto& instance) { return std::string(instance.param).substr(0, 4); });
 
 TEST(GpuStory, GreedyTokensOfTheReference) {
   SLUICE_NEED_VULKAN();

@@ -78,6 +78,8 @@ DevPtr<kernels::StepState> Job::step(const Step& step) {
                                              .page_table = in(step.page_table),
                                              .out_token = in(step.out_token),
                                              .row_error = row_error_,
+                                             .rule = in(step.rules),
+                                             .penalty = in(step.penalties),
                                              .n_tokens = step.n_tokens(),
                                              .n_seqs = static_cast<uint>(step.seqs.size()),
                                              .n_out = static_cast<uint>(step.out_token.size()),

@@ -63,6 +63,8 @@ struct Sequence {
 struct Step {
   std::vector<uint> token, pos, seq, page_table, out_token;
   std::vector<kernels::SeqSlice> seqs;
+  std::vector<kernels::SamplingRule> rules;
+  std::vector<kernels::Penalty> penalties;
   uint32_t n_pages = 0;
 
   uint32_t n_tokens() const { return static_cast<uint32_t>(pos.size()); }

@@ -289,5 +289,16 @@ TEST(SamplingParams, the_file_over_the_defaults) {
   }
 }
 
+TEST(Sampler, picks_the_same_until_it_goes_on) {
+  const std::vector<float> logits(1000, 0.5f);
+  Sampler sampler(kPlain), other(kPlain);
+  for (int i = 0; i < 5; ++i) {
+    const Token id = *sampler.pick(logits);
+    EXPECT_EQ(*sampler.pick(logits), id);
+    EXPECT_EQ(*other.sample(logits), id);
+    sampler.advance();
+  }
+}
+
 }  // namespace
 }  // namespace sluice
