@@ -168,7 +168,7 @@ std::vector<AttentionCase> attention_matrix_cases() {
       {.name = "smallest heads", .d_k = 16, .d_v = 16, .sequences = {{.n_tokens = 33}}},
       {.name = "values wider than keys", .d_k = 48, .d_v = 128, .sequences = {{.n_tokens = 35, .first_pos = 40}}},
       {.name = "keys wider than values", .d_k = 128, .d_v = 80, .sequences = {{.n_tokens = 35, .first_pos = 60}}},
-      {.name = "one position wins", .sequences = mixed, .q_scale = 100.0f},
+      {.name = "one position wins", .sequences = mixed, .q_scale = 1000.0f},
       {.name = "beyond f16", .sequences = {{.n_tokens = 35}}, .q_scale = 1e6f},
   };
   for (AttentionCase& c : cases) {
