@@ -2,11 +2,11 @@
 // weight = (q - 32) * scales[weight / 16] * d.
 #pragma once
 #include <cassert>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "quant/fit.h"
 #include "quant/half.h"
 
 namespace sluice::quant::q6_k {
@@ -24,57 +24,20 @@ struct Block {
 };
 static_assert(sizeof(Block) == 210);
 
-// The code -32..31 nearest to a scaled weight. NaN gives -32: the cast of a NaN would be undefined.
-static inline int to_code(float scaled) {
-  if (!(scaled > -32.0f)) return -32;
-  return scaled >= 31.0f ? 31 : static_cast<int>(std::nearbyint(scaled));
-}
-
-// The scale s that makes sum((x - code * s)^2) of a group least: candidate steps near -32 / (the extreme weight) give
-// the codes, least squares gives the scale of these codes.
-static inline float group_scale(const float* x) {
-  float extreme = 0.0f;
-  for (size_t i = 0; i < kGroup; ++i) {
-    if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
-  }
-  if (!(std::fabs(extreme) >= 1e-15f)) return 0.0f;
-  float best_scale = 0.0f, best_gain = 0.0f;
-  for (int trial = -9; trial <= 9; ++trial) {
-    const float inverse = -(32.0f + 0.1f * static_cast<float>(trial)) / extreme;
-    float sum_xq = 0.0f, sum_qq = 0.0f;
-    for (size_t i = 0; i < kGroup; ++i) {
-      const float q = static_cast<float>(to_code(x[i] * inverse));
-      sum_xq += x[i] * q;
-      sum_qq += q * q;
-    }
-    // The squared error is sum(x^2) - sum_xq^2 / sum_qq.
-    if (sum_qq > 0.0f && sum_xq * sum_xq > best_gain * sum_qq) {
-      best_gain = sum_xq * sum_xq / sum_qq;
-      best_scale = sum_xq / sum_qq;
-    }
-  }
-  return best_scale;
-}
-
 static inline void quantize_block(const float* x, Block& block) {
-  float scales[kBlock / kGroup], extreme = 0.0f;
-  for (size_t g = 0; g < kBlock / kGroup; ++g) {
-    scales[g] = group_scale(x + g * kGroup);
-    if (std::fabs(scales[g]) > std::fabs(extreme)) extreme = scales[g];
-  }
+  float fits[kBlock / kGroup];
+  for (size_t g = 0; g < kBlock / kGroup; ++g) fits[g] = fit_signed<32, kGroup>(x + g * kGroup);
+  SignedScales<kBlock / kGroup> scales;
+  scales.fit<128>(fits);
   std::memset(&block, 0, sizeof(Block));
-  if (extreme == 0.0f) return;  // d = 0: every weight decodes to zero
-
-  const float inverse = -128.0f / extreme;
-  block.d = f32_to_f16(1.0f / inverse);
+  if (scales.d == 0) return;  // every weight decodes to zero
+  block.d = scales.d;
   const float d = f16_to_f32(block.d);
   for (size_t g = 0; g < kBlock / kGroup; ++g) {
-    const float scaled = std::nearbyint(inverse * scales[g]);
-    const int code = scaled >= 127.0f ? 127 : scaled > -128.0f ? static_cast<int>(scaled) : -128;
-    block.scales[g] = static_cast<int8_t>(code);
-    const float step = d * static_cast<float>(code);
+    block.scales[g] = static_cast<int8_t>(scales.code[g]);
+    const float step = d * static_cast<float>(scales.code[g]);
     for (size_t w = g * kGroup; w < (g + 1) * kGroup; ++w) {
-      const auto q = static_cast<unsigned>((step != 0.0f ? to_code(x[w] / step) : 0) + 32);
+      const auto q = static_cast<unsigned>((step != 0.0f ? signed_code<32>(x[w] / step) : 0) + 32);
       const size_t half = w / 128, part = w % 128 / 32, i = w % 32;
       block.ql[half * 64 + part % 2 * 32 + i] |= static_cast<uint8_t>((q & 15u) << (part / 2 * 4));
       block.qh[half * 32 + i] |= static_cast<uint8_t>((q >> 4) << (part * 2));
