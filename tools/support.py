@@ -44,10 +44,8 @@ def tiers(root=ROOT):
 
 
 def slow_types(root=ROOT):
-    """Without a fast path. All tiers compile the same tables: plain types by rows, types in blocks as panels."""
-    rows = re.findall(r"SLUICE_ROW_MAJOR\((\w+)\)", (root / "src/backend/cpu/simd/generic/row_major.inl").read_text())
-    return [name for name, block in types(root).items()
-            if (name not in rows if block == 1 else not (root / f"src/quant/{name.lower()}_panel.h").exists())]
+    """Types in blocks that have no panels; all tiers compile the same tables."""
+    return [name for name, block in types(root).items() if block > 1 and not (root / f"src/quant/{name.lower()}_panel.h").exists()]
 
 
 def columns(root=ROOT):
@@ -115,8 +113,8 @@ def page(cells, device):
             row = [cells.get((architecture, kind, backend), NO_MODEL) for backend in columns()]
             lines.append(f"| {architecture} | {kind} | {' | '.join(row)} |")
     lines += ["", "## Fast paths on the CPU", "",
-              "Types of weights without one are computed by the reference kernels, correct and slow; a warning at load names the first such tensor",
-              "and its type.", "", "| tier | types without a fast path |", "| --- | --- |"]
+              "Weights in blocks are repacked for 8-bit products. Types without that are unpacked to F32 row by row, exact and slower; a warning",
+              "at load names the first such tensor and its type.", "", "| tier | types without 8-bit products |", "| --- | --- |"]
     lines += [f"| {tier} | {', '.join(slow) or 'none'} |" for tier in tiers()]
     return "\n".join(lines) + "\n"
 

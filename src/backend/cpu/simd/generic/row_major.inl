@@ -102,8 +102,11 @@ void multiply_rows(const std::byte* args, Worker& worker) {
       {{KernelId::moe_gemv, Type::T, Layout::row_major, 0}, multiply_rows<kernels::MoeGemvArgs>}, { \
     {KernelId::moe_gemm, Type::T, Layout::row_major, 0}, multiply_rows<kernels::MoeGemmArgs>        \
   }
-constexpr TierKernel kRowMajorTable[] = {SLUICE_ROW_MAJOR(F32),  SLUICE_ROW_MAJOR(F16),  SLUICE_ROW_MAJOR(BF16),
-                                         SLUICE_ROW_MAJOR(Q4_0), SLUICE_ROW_MAJOR(Q8_0), SLUICE_ROW_MAJOR(Q6_K)};
+constexpr TierKernel kRowMajorTable[] = {
+#define SLUICE_TYPE(name, id, block, bytes, header) SLUICE_ROW_MAJOR(name),
+#include "sluice/types.inc"
+#undef SLUICE_TYPE
+};
 #undef SLUICE_ROW_MAJOR
 
 }  // namespace

@@ -2,6 +2,7 @@
 // bit.
 #pragma once
 #include "backend/cpu/simd/generic/common.inl"
+#include "quant/all_types.h"
 
 namespace sluice::backend::cpu::SLUICE_TIER {
 namespace {
@@ -78,6 +79,17 @@ inline void row_from_halves(const std::byte* in, float* out, uint64_t k, Load lo
   }
 }
 
+// Of a type that has nothing of its own here.
+inline void row_by_codec(Type type, const std::byte* in, float* out, uint64_t k) {
+  switch (type) {
+#define SLUICE_TYPE(name, id, block, bytes, header) \
+  case Type::name:                                  \
+    return quant::name::dequantize_row(in, out, k);
+#include "sluice/types.inc"
+#undef SLUICE_TYPE
+  }
+}
+
 inline void row_to_f32(Type type, const std::byte* in, float* out, uint64_t k) {
   switch (type) {
     case Type::F32:
@@ -93,22 +105,18 @@ inline void row_to_f32(Type type, const std::byte* in, float* out, uint64_t k) {
       return row_from_q8_0(in, out, k);
     case Type::Q6_K:
       return row_from_q6_k(in, out, k);
+    default:
+      return row_by_codec(type, in, out, k);
   }
 }
 
 inline uint64_t row_bytes(Type type, uint64_t k) {
   switch (type) {
-    case Type::F32:
-      return 4 * k;
-    case Type::F16:
-    case Type::BF16:
-      return 2 * k;
-    case Type::Q4_0:
-      return k / 32 * 18;
-    case Type::Q8_0:
-      return k / 32 * 34;
-    case Type::Q6_K:
-      return k / 256 * 210;
+#define SLUICE_TYPE(name, id, block, bytes, header) \
+  case Type::name:                                  \
+    return k / (block) * (bytes);
+#include "sluice/types.inc"
+#undef SLUICE_TYPE
   }
   return 0;
 }
