@@ -1,10 +1,15 @@
-// Blocks written out by hand from the format, one per type, and the exact values that they decode to.
+// Blocks written out by hand from the format, and those of tests/fixtures/blocks; the exact values that they decode to.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "quant/quant.h"
+#include "support/types.h"
 
 namespace sluice::quant {
 namespace {
@@ -66,6 +71,23 @@ TEST(GoldenBlocks, Q6_K) {
   EXPECT_EQ(values[255], (0x30 - 32) * -128.0f);
   EXPECT_EQ(values[1], -32.0f);  // untouched codes are 0
   EXPECT_EQ(values[17], -64.0f);
+}
+
+TEST(GoldenBlocks, EveryTypeDecodesItsFixture) {
+  for (const Type type : test::kAllTypes) {
+    const TypeInfo& info = type_info(type);
+    if (info.block == 1) continue;
+    SCOPED_TRACE(info.name);
+    std::string name(info.name);
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    std::ifstream in(SLUICE_SOURCE_DIR "/tests/fixtures/blocks/" + name + ".bin", std::ios::binary);
+    const std::string file(std::istreambuf_iterator<char>(in), {});
+    const size_t n = 2 * size_t{info.block}, n_bytes = 2 * size_t{info.block_bytes};
+    ASSERT_EQ(file.size(), n_bytes + n * sizeof(float));
+    std::vector<float> expected(n);
+    std::memcpy(expected.data(), file.data() + n_bytes, n * sizeof(float));
+    EXPECT_EQ(decode(type, {file.begin(), file.begin() + static_cast<ptrdiff_t>(n_bytes)}, n), expected);
+  }
 }
 
 TEST(GoldenBlocks, RowsOfSeveralBlocksAreBlocksInOrder) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "support/types.h"
+
 namespace sluice::test {
 namespace {
 
@@ -160,6 +162,7 @@ std::vector<Group<GatedCase>> gated_cases(KernelId id) {
           {.name = "expert not here", .m = 64, .n_tokens = 9, .q8 = true, .n_expert = 8, .n_used = 2, .absent = true},
           {.name = "no tokens", .n_tokens = 0, .n_expert = 8, .n_used = 2}};
     }
+    thin_out(cases, type);
     for (GatedCase& c : cases) {
       c.id = id;
       c.type = type;

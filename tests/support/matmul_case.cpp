@@ -8,6 +8,7 @@
 
 #include "quant/panel.h"
 #include "quant/quant.h"
+#include "support/types.h"
 
 namespace sluice::test {
 namespace {
@@ -15,11 +16,6 @@ namespace {
 constexpr uint32_t kColumns[] = {32, 64, 96, 256, 288, 512, 1408, 2048, 2880, 7168};
 constexpr uint32_t kRows[] = {17, 1, 77, 16, 3, 15};
 constexpr uint32_t kXRows[] = {1, 9, 2, 33, 7, 3, 65, 8, 31, 16, 5, 4};
-constexpr Type kTypes[] = {
-#define SLUICE_TYPE(name, id, block, bytes, header) Type::name,
-#include "sluice/types.inc"
-#undef SLUICE_TYPE
-};
 
 std::string label(Type type, Layout layout) {
   return std::string(type_info(type).name) + (layout == Layout::panel16 ? " panel16" : " row_major");
@@ -64,7 +60,7 @@ Outputs products(Layout layout, const std::vector<double>& y, const std::vector<
 
 std::vector<std::pair<Type, Layout>> weight_kinds() {
   std::vector<std::pair<Type, Layout>> kinds;
-  for (const Type type : kTypes) {
+  for (const Type type : kAllTypes) {
     kinds.emplace_back(type, Layout::row_major);
     if (quant::has_panel16(type)) kinds.emplace_back(type, Layout::panel16);
   }
@@ -170,6 +166,7 @@ std::vector<Group<MatmulCase>> matmul_cases(KernelId id) {
     for (const uint32_t n : {0u, 1u, 6u, 10u, 12u, 13u, 14u, 17u, 24u, 32u, 63u, 64u}) {
       rows.push_back({.m = 33, .k = 256, .n_rows = n});
     }
+    for (std::vector<MatmulCase>* cases : {&widths, &heights, &rows}) thin_out(*cases, type);
     group("columns", widths);
     group("heights", heights);
     group("M05 rows of x", rows);
@@ -330,7 +327,8 @@ std::vector<Group<MoeCase>> moe_cases(KernelId id) {
   std::vector<Group<MoeCase>> groups;
   for (const auto& [type, layout] : weight_kinds()) {
     // Each case with x by token and by entry.
-    const auto group = [&, type = type, layout = layout](const char* what, const std::vector<MoeCase>& cases) {
+    const auto group = [&, type = type, layout = layout](const char* what, std::vector<MoeCase> cases) {
+      if (cases.size() > 2) thin_out(cases, type);
       Group<MoeCase> both{fmt::format("{} {}", label(type, layout), what), {}};
       for (MoeCase c : cases) {
         c.id = id;
