@@ -9,6 +9,7 @@
 #include "quant/q8_0.h"
 #include "quant/quant.h"
 #include "support/gguf_builder.h"
+#include "support/types.h"
 
 namespace sluice::quant {
 namespace {
@@ -53,7 +54,8 @@ TEST(Quantize, Q8_0RoundsHalfAwayFromZero) {
 }
 
 TEST(Quantize, ZerosStayZeros) {
-  for (const Type type : {Type::F32, Type::F16, Type::BF16, Type::Q4_0, Type::Q8_0, Type::Q6_K}) {
+  for (const Type type : test::kAllTypes) {
+    SCOPED_TRACE(type_info(type).name);
     for (const float v : there_and_back(type, std::vector<float>(512, 0.0f))) ASSERT_EQ(v, 0.0f);
   }
 }
@@ -66,6 +68,36 @@ TEST(Quantize, ErrorsOfNormalWeights) {
   EXPECT_LT(relative_rmse(x, there_and_back(Type::Q8_0, x)), 6e-3);
   EXPECT_LT(relative_rmse(x, there_and_back(Type::Q6_K, x)), 0.0175);
   EXPECT_LT(relative_rmse(x, there_and_back(Type::Q4_0, x)), 0.09);
+}
+
+// What ggml's quantisers have on these weights: no more than 5 % above it.
+TEST(Quantize, ErrorsOfNormalWeightsAreThoseOfTheField) {
+  const auto x = test::random_values(256 * 64, 7, 0.05f);
+  const std::pair<Type, double> kTheirs[] = {{Type::Q2_K, 0.28742},   {Type::Q3_K, 0.14684},  {Type::Q4_K, 0.06949},
+                                             {Type::Q5_K, 0.03507},   {Type::Q6_K, 0.01701},  {Type::Q4_1, 0.07639},
+                                             {Type::Q5_0, 0.04118},   {Type::Q5_1, 0.03682},  {Type::MXFP4, 0.11666},
+                                             {Type::IQ4_NL, 0.07727}, {Type::IQ4_XS, 0.07511}};
+  for (const auto& [type, theirs] : kTheirs) {
+    EXPECT_LT(relative_rmse(x, there_and_back(type, x)), 1.05 * theirs) << type_info(type).name;
+  }
+}
+
+TEST(Quantize, TypesWithAMinKeepOneSidedGroups) {
+  for (const float sign : {1.0f, -1.0f}) {
+    auto x = test::random_values(256 * 16, 13, 0.1f);
+    for (float& v : x) v = sign * std::fabs(v);
+    EXPECT_LT(relative_rmse(x, there_and_back(Type::Q4_K, x)), 0.045) << sign;
+    EXPECT_LT(relative_rmse(x, there_and_back(Type::Q5_K, x)), 0.0225) << sign;
+  }
+}
+
+TEST(Quantize, GroupsOfOneValueStayIt) {
+  for (const Type type : {Type::Q4_1, Type::Q5_1, Type::Q2_K, Type::Q4_K, Type::Q5_K}) {
+    for (const float value : {0.25f, -0.25f}) {
+      for (const float v : there_and_back(type, std::vector<float>(256, value)))
+        ASSERT_NEAR(v, value, 3e-4f) << type_info(type).name;
+    }
+  }
 }
 
 TEST(Quantize, Q6_KIsExactWhereItCanBe) {
@@ -85,7 +117,9 @@ TEST(Quantize, Q6_KGroupsOfUnequalScale) {
 TEST(Quantize, UnusualWeightsDoNoHarm) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const float tiny = std::numeric_limits<float>::denorm_min(), huge = std::numeric_limits<float>::max();
-  for (const Type type : {Type::Q4_0, Type::Q8_0, Type::Q6_K}) {
+  for (const Type type : test::kAllTypes) {
+    if (type_info(type).block == 1) continue;
+    SCOPED_TRACE(type_info(type).name);
     for (const float special : {infinity, -infinity, nan, tiny, -tiny, huge, -huge, 1e-38f, 1e-20f, 1e6f}) {
       std::vector<float> x(256, 0.25f);
       x[17] = special;
@@ -96,7 +130,7 @@ TEST(Quantize, UnusualWeightsDoNoHarm) {
         for (const float v : alone) ASSERT_LT(std::fabs(v), 1e-6f);
       }
       // The blocks beside it are untouched.
-      if (type != Type::Q6_K) {
+      if (type_info(type).block <= 32) {
         ASSERT_NEAR(mixed[64], 0.25f, 0.002f);
       }
     }

@@ -44,10 +44,10 @@ TEST(Types, ForeignOnesHaveTheirPublishedNames) {
 }
 
 TEST(Types, ForeignSizes) {
-  const quant::ForeignType* q4_k = quant::find_foreign_type(12);
-  ASSERT_NE(q4_k, nullptr);
-  EXPECT_EQ(q4_k->block, 256u);
-  EXPECT_EQ(q4_k->block_bytes, 144u);
+  const quant::ForeignType* iq2_xxs = quant::find_foreign_type(16);
+  ASSERT_NE(iq2_xxs, nullptr);
+  EXPECT_EQ(iq2_xxs->block, 256u);
+  EXPECT_EQ(iq2_xxs->block_bytes, 66u);
   EXPECT_EQ(quant::find_foreign_type(4), nullptr);
   for (uint32_t id = 0; id < 64; ++id) {
     if (const auto* type = quant::find_foreign_type(id)) {
