@@ -26,9 +26,14 @@ struct TargetType {
   float largest;       // weights above it do not fit its scales
 };
 constexpr float kHalfMax = 65504.0f;
+constexpr float kFloatMax = 3.38e38f;
 constexpr TargetType kTargets[] = {
-    {Type::F32, 0, INFINITY},      {Type::F16, 1, kHalfMax},        {Type::BF16, 32, 3.38e38f},
-    {Type::Q4_0, 2, 8 * kHalfMax}, {Type::Q8_0, 7, 127 * kHalfMax}, {Type::Q6_K, 18, 32 * kHalfMax},
+    {Type::F32, 0, INFINITY},        {Type::F16, 1, kHalfMax},          {Type::BF16, 32, kFloatMax},
+    {Type::Q4_0, 2, 8 * kHalfMax},   {Type::Q4_1, 3, kHalfMax},         {Type::Q5_0, 8, 16 * kHalfMax},
+    {Type::Q5_1, 9, kHalfMax},       {Type::Q8_0, 7, 127 * kHalfMax},   {Type::Q2_K, 10, 8 * kHalfMax},
+    {Type::Q3_K, 11, 32 * kHalfMax}, {Type::Q4_K, 14, 32 * kHalfMax},   {Type::Q5_K, 16, 32 * kHalfMax},
+    {Type::Q6_K, 18, 32 * kHalfMax}, {Type::IQ4_NL, 25, 64 * kHalfMax}, {Type::IQ4_XS, 30, 64 * kHalfMax},
+    {Type::MXFP4, 38, kFloatMax},
 };
 
 const TargetType* find_target(Type type) {
@@ -54,12 +59,35 @@ bool is_matrix_to_convert(const gguf::TensorInfo& t) {
 
 bool is_head(std::string_view name) { return name == "token_embd.weight" || name == "output.weight"; }
 
+// For rows that hold no blocks of 256: the type with blocks of 32 that keeps as much at least.
+Type with_small_blocks(Type wanted) {
+  switch (wanted) {
+    case Type::Q2_K:
+    case Type::Q3_K:
+    case Type::IQ4_XS:
+      return Type::IQ4_NL;
+    case Type::Q4_K:
+      return Type::Q5_0;
+    case Type::Q5_K:
+      return Type::Q5_1;
+    case Type::Q6_K:
+      return Type::Q8_0;
+    default:
+      return wanted;
+  }
+}
+
+bool has_fewer_bits(Type a, Type b) {
+  const TypeInfo &of_a = type_info(a), &of_b = type_info(b);
+  return of_a.block_bytes * of_b.block < of_b.block_bytes * of_a.block;
+}
+
 // The type asked for, or the next one whose blocks divide the rows.
 Type type_for(const gguf::TensorInfo& t, Type wanted) {
   if (!is_matrix_to_convert(t)) return Type::F32;
-  if (wanted == Type::Q4_0 && is_head(t.name)) wanted = Type::Q6_K;
+  if (is_head(t.name) && has_fewer_bits(wanted, Type::Q6_K)) wanted = Type::Q6_K;
   const uint64_t n_row = t.dims[0];
-  if (wanted == Type::Q6_K && n_row % type_info(Type::Q6_K).block != 0) wanted = Type::Q8_0;
+  if (n_row % type_info(wanted).block != 0) wanted = with_small_blocks(wanted);
   return n_row % type_info(wanted).block == 0 ? wanted : Type::F16;
 }
 

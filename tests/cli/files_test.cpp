@@ -130,7 +130,17 @@ TEST(Quantize, converts_between_all_types_and_keeps_the_rest) {
                              {"F32", 0, "F32"},
                              {"q4_0", 2, "Q8_0"},
                              {"Q8_0", 7, "Q8_0"},
-                             {"Q6_K", 18, "Q8_0"}}) {
+                             {"Q6_K", 18, "Q8_0"},
+                             {"Q4_1", 3, "Q8_0"},
+                             {"Q5_0", 8, "Q8_0"},
+                             {"Q5_1", 9, "Q8_0"},
+                             {"Q2_K", 10, "Q8_0"},
+                             {"Q3_K", 11, "Q8_0"},
+                             {"Q4_K", 14, "Q8_0"},
+                             {"Q5_K", 16, "Q8_0"},
+                             {"IQ4_NL", 25, "Q8_0"},
+                             {"IQ4_XS", 30, "Q8_0"},
+                             {"MXFP4", 38, "Q8_0"}}) {
     SCOPED_TRACE(q.type);
     const Said said = sluice({"quantize", in, out, q.type});
     ASSERT_EQ(said.code, 0) << said.err;
