@@ -58,7 +58,7 @@ GgufBuilder model() {
   b.set("tokenizer.ggml.tokens", Value::of(std::vector<std::string>{"<s>", "a", "b", "ab"}));
   b.add_random("q4_0", {32, 2}, Type::Q4_0).add_random("q8_0", {32}, Type::Q8_0).add_random("q6_k", {256}, Type::Q6_K);
   b.add_random("f32", {2, 1, 1, 1}, Type::F32).add_random("f16", {3}, Type::F16).add_random("bf16", {1, 5}, Type::BF16);
-  b.add_raw("q4_k", {256}, 12, std::vector<std::byte>(144)).add_raw("vendor", {7}, 99, std::vector<std::byte>(16));
+  b.add_raw("iq2_xxs", {256}, 16, std::vector<std::byte>(66)).add_raw("vendor", {7}, 99, std::vector<std::byte>(16));
   return b;
 }
 
