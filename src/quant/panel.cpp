@@ -7,6 +7,8 @@
 #include "quant/all_types.h"
 #include "quant/panel_type.h"
 #include "quant/q4_0_panel.h"
+#include "quant/q4_k_panel.h"
+#include "quant/q5_k_panel.h"
 #include "quant/q6_k_panel.h"
 #include "quant/q8_0_panel.h"
 #include "quant/quant.h"
@@ -19,6 +21,7 @@ struct Packer {
   void (*pack)(const std::byte* rows, size_t n_lanes, size_t k, std::byte* panel);
   void (*codes)(const std::byte* panel, size_t b, size_t lane, int8_t* out);
   float (*scale)(const std::byte* panel, size_t k, size_t g, size_t lane);
+  float (*min)(const std::byte* panel, size_t k, size_t g, size_t lane);  // null: none
 };
 
 // One panel of n_lanes rows. Block by block, so that each of the panel's cache lines is written at one go. Hardware
@@ -40,7 +43,13 @@ template <Type kType>
 const Packer* packer_of() {
   using Panel = PanelType<kType>;
   if constexpr (Panel::kExists) {
-    static constexpr Packer kPacker = {Panel::kGroup, pack_panel<kType>, Panel::codes, Panel::scale};
+    constexpr auto kMin = [] {
+      if constexpr (requires { &Panel::min; })
+        return &Panel::min;
+      else
+        return nullptr;
+    }();
+    static constexpr Packer kPacker = {Panel::kGroup, pack_panel<kType>, Panel::codes, Panel::scale, kMin};
     return &kPacker;
   } else {
     return nullptr;
@@ -82,13 +91,17 @@ void pack_panel16(Type type, const std::byte* rows, uint64_t n_rows, uint64_t k,
   }
 }
 
-uint32_t panel16_codes(Type type, const std::byte* panels, uint64_t row, uint64_t k, int8_t* codes, float* scales) {
+PanelGroups panel16_codes(Type type, const std::byte* panels, uint64_t row, uint64_t k, int8_t* codes, float* scales,
+                          float* mins) {
   const Packer& p = packer(type);
   const std::byte* panel = panels + row / kPanelRows * kPanelRows * row_bytes(type, k);
   const uint64_t lane = row % kPanelRows;
   for (uint64_t b = 0; b < k / 32; ++b) p.codes(panel, b, lane, codes + b * 32);
-  for (uint64_t g = 0; g < k / p.group; ++g) scales[g] = p.scale(panel, k, g, lane);
-  return p.group;
+  for (uint64_t g = 0; g < k / p.group; ++g) {
+    scales[g] = p.scale(panel, k, g, lane);
+    if (p.min != nullptr) mins[g] = p.min(panel, k, g, lane);
+  }
+  return {p.group, p.min != nullptr};
 }
 
 void panel16_row(Type type, const std::byte* panels, uint64_t row, uint64_t k, float* out) {
@@ -99,7 +112,9 @@ void panel16_row(Type type, const std::byte* panels, uint64_t row, uint64_t k, f
     int8_t codes[32];
     p.codes(panel, b, lane, codes);
     for (uint64_t c = 0; c < 32; ++c) {
-      out[b * 32 + c] = static_cast<float>(codes[c]) * p.scale(panel, k, (b * 32 + c) / p.group, lane);
+      const uint64_t g = (b * 32 + c) / p.group;
+      out[b * 32 + c] = static_cast<float>(codes[c]) * p.scale(panel, k, g, lane);
+      if (p.min != nullptr) out[b * 32 + c] -= p.min(panel, k, g, lane);
     }
   }
 }

@@ -15,11 +15,17 @@
 //   1 of byte i of
 //         lane r in vector h belong to weight 32b + 16h + 4q + i (0 .. 63 with the nibble, value + 32).
 //         Then scales, int8 [16 columns' group][16], then super-scales, f16 [256 columns' group][16].
+//   Q4_K: quants as Q4_0 (0 .. 15). Then the 12 bytes of 6-bit scales and mins (fit.h) of each 256 columns, [12][16],
+//         then d and dmin, f16 [256 columns' group][2][16].
+//   Q5_K: quants, 320 bytes per block: 4 vectors of low nibbles as in Q4_0, then one of high bits: bit j of byte i of
+//         lane r belongs to weight 32b + 4j + i. Then as Q4_K.
 //
 // The product with a q8 row (kernels/lib/q8.h) is a sum over groups of columns in ascending order, by fused
 // multiply-adds:
 //   Q4_0, Q8_0: acc = fma(float(sum of w * q over the block), d_w * d_x, acc)
 //   Q6_K:       acc = fma(float(sum of w * q over 16 columns), (d_w * float(scale)) * d_x, acc)
+//   Q4_K, Q5_K: acc = fma(float(sum of w * q over the block), (d_w * float(scale)) * d_x, acc), and then
+//               acc = fma(float(-sum of q over the block), (dmin * float(min)) * d_x, acc)
 // starting from 0: the same bits on every tier and for every number of rows and tokens.
 #pragma once
 #include <cstddef>
@@ -39,8 +45,13 @@ uint64_t panel16_bytes(Type type, uint64_t n_rows, uint64_t k);
 void pack_panel16(Type type, const std::byte* rows, uint64_t n_rows, uint64_t k, std::byte* panels);
 // One row back as floats, for look-ups and tests.
 void panel16_row(Type type, const std::byte* panels, uint64_t row, uint64_t k, float* out);
-// One row back as integers: weight c = codes[c] * scales[c / group]. `codes` holds k values, `scales` k / 16; returns
-// the group: 32 for Q4_0 and Q8_0, 16 for Q6_K.
-uint32_t panel16_codes(Type type, const std::byte* panels, uint64_t row, uint64_t k, int8_t* codes, float* scales);
+// One row back as integers: weight c = codes[c] * scales[c / group] - mins[c / group]. `codes` holds k values, `scales`
+// k / 16, `mins` k / 32.
+struct PanelGroups {
+  uint32_t n_columns;  // 16 for Q6_K, else 32
+  bool has_mins;       // else `mins` is untouched
+};
+PanelGroups panel16_codes(Type type, const std::byte* panels, uint64_t row, uint64_t k, int8_t* codes, float* scales,
+                          float* mins);
 
 }  // namespace sluice::quant

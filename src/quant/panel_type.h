@@ -16,6 +16,7 @@ namespace sluice::quant {
 //           model runs it over every weight: by words of four columns, since a lane holds them side by side
 // codes     32 columns (block b of 32) of a lane as signed integers
 // scale     of group g of a lane: weight = code * scale
+// min       only where the type has one for its groups, which are of 32 then: weight = code * scale - min
 template <Type>
 struct PanelType {
   static constexpr bool kExists = false;

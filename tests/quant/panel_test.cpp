@@ -10,7 +10,7 @@
 namespace sluice::quant {
 namespace {
 
-constexpr Type kPanelTypes[] = {Type::Q4_0, Type::Q8_0, Type::Q6_K};
+constexpr Type kPanelTypes[] = {Type::Q4_0, Type::Q8_0, Type::Q6_K, Type::Q4_K, Type::Q5_K};
 
 struct Matrix {
   std::vector<std::byte> rows, panels;
@@ -56,12 +56,17 @@ TEST(Panel16, rows_come_back) {
       constexpr size_t kK = 512;
       const Matrix matrix = make(type, m, kK);
       for (size_t r = 0; r < m; ++r) {
-        std::vector<float> row(kK), scales(kK / 16);
+        std::vector<float> row(kK), scales(kK / 16), mins(kK / 32);
         std::vector<int8_t> codes(kK);
         panel16_row(type, matrix.panels.data(), r, kK, row.data());
         ASSERT_EQ(row, std::vector<float>(&matrix.values[r * kK], &matrix.values[r * kK] + kK));
-        const uint32_t group = panel16_codes(type, matrix.panels.data(), r, kK, codes.data(), scales.data());
-        for (size_t c = 0; c < kK; ++c) ASSERT_EQ(static_cast<float>(codes[c]) * scales[c / group], row[c]);
+        const PanelGroups groups =
+            panel16_codes(type, matrix.panels.data(), r, kK, codes.data(), scales.data(), mins.data());
+        for (size_t c = 0; c < kK; ++c) {
+          const size_t g = c / groups.n_columns;
+          const float product = static_cast<float>(codes[c]) * scales[g];
+          ASSERT_EQ(groups.has_mins ? product - mins[g] : product, row[c]);
+        }
       }
     }
   }

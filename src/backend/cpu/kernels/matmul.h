@@ -18,13 +18,20 @@ namespace sluice::backend::cpu::reference {
 // Hosts refuse longer rows: one unpacked row must fit the scratch memory (codes and scales take less than f32).
 inline constexpr uint64_t kMaxColumns = kScratchBytes / sizeof(float);
 
-// The product that panel.h lays down. `group` divides 32.
-static inline float dot_panel(const int8_t* codes, const float* scales, uint32_t group, const Q8Row& x, size_t k) {
+// The product that panel.h lays down.
+static inline float dot_panel(const int8_t* codes, const float* scales, const float* mins, quant::PanelGroups groups,
+                              const Q8Row& x, size_t k) {
   float acc = 0.0f;
+  const uint32_t group = groups.n_columns;
   for (size_t g = 0; g < k / group; ++g) {
-    int32_t sum = 0;
-    for (size_t c = g * group; c < (g + 1) * group; ++c) sum += int32_t{codes[c]} * int32_t{x.q[c]};
-    acc = std::fma(static_cast<float>(sum), scales[g] * x.d[g * group / 32], acc);
+    int32_t sum = 0, sum_x = 0;
+    for (size_t c = g * group; c < (g + 1) * group; ++c) {
+      sum += int32_t{codes[c]} * int32_t{x.q[c]};
+      sum_x += int32_t{x.q[c]};
+    }
+    const float d = x.d[g * group / 32];
+    acc = std::fma(static_cast<float>(sum), scales[g] * d, acc);
+    if (groups.has_mins) acc = std::fma(static_cast<float>(-sum_x), mins[g] * d, acc);
   }
   return acc;
 }
@@ -72,7 +79,7 @@ class WeightTile {
     n_rows_ = n;
     for (uint64_t r = 0; r < n_rows_; ++r) {
       if (packed()) {
-        group_ = quant::panel16_codes(key_.type, w, first_ + r, k_, codes(r), scales(r));
+        groups_ = quant::panel16_codes(key_.type, w, first_ + r, k_, codes(r), scales(r), mins(r));
       } else {
         quant::codec(key_.type).dequantize(w + (first_ + r) * quant::row_bytes(key_.type, k_), values(r), k_);
       }
@@ -82,16 +89,18 @@ class WeightTile {
   static constexpr uint64_t kCacheBytes = 64 << 10;
 
   bool packed() const { return key_.layout == Layout::panel16; }
-  // Scratch of one row: k floats, or k codes and at most k / 16 scales.
+  // Scratch of one row: k floats, or k codes, at most k / 16 scales and k / 32 mins.
   uint64_t row_space() const {
-    return packed() ? (uint64_t{k_} + k_ / 4 + 63) / 64 * 64 : uint64_t{k_} * sizeof(float);
+    return packed() ? (uint64_t{k_} + k_ / 4 + k_ / 8 + 63) / 64 * 64 : uint64_t{k_} * sizeof(float);
   }
   float* values(uint64_t r) const { return reinterpret_cast<float*>(scratch_ + r * row_space()); }
   int8_t* codes(uint64_t r) const { return reinterpret_cast<int8_t*>(scratch_ + r * row_space()); }
   float* scales(uint64_t r) const { return reinterpret_cast<float*>(scratch_ + r * row_space() + k_); }
 
+  float* mins(uint64_t r) const { return reinterpret_cast<float*>(scratch_ + r * row_space() + k_ + k_ / 4); }
+
   float product(uint64_t r, const std::byte* x) const {
-    if (packed()) return dot_panel(codes(r), scales(r), group_, Q8Row(x, k_), k_);
+    if (packed()) return dot_panel(codes(r), scales(r), mins(r), groups_, Q8Row(x, k_), k_);
     return dot(values(r), reinterpret_cast<const float*>(x), k_);
   }
 
@@ -99,7 +108,7 @@ class WeightTile {
   std::byte* scratch_;
   uint64_t k_;
   uint64_t n_rows_max_ = 1, n_rows_ = 0, first_ = 0;
-  uint32_t group_ = 32;
+  quant::PanelGroups groups_ = {32, false};
 };
 
 }  // namespace sluice::backend::cpu::reference

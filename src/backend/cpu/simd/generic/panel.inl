@@ -2,7 +2,8 @@
 //
 // Activations of a group of entries are packed first, in tiles of at most kPanelTokens entries, so that a tile is one
 // stream: per block of 32 columns, for T tokens:
-//   int8  q[T][32]; float d[T]; int32 start[kGroups][T]   start takes the offset of unsigned weights away
+//   int8  q[T][32]; float d[T]; int32 start[kGroups][T]   start takes the offset of unsigned weights away; of types
+//   with a minimum it is -(sum of q), as a float
 // Where a tier takes tokens in pairs, the codes of a pair lie together: 8 columns of one, the same of the other, and so
 // on. A token without a partner keeps its 32 codes as they are.
 // A panel then passes over all tiles of the group while it lies in the nearest cache.
@@ -15,7 +16,7 @@ namespace sluice::backend::cpu::SLUICE_TIER {
 namespace {
 
 // Each weight type: kGroups of columns per block of 32, each with its own sum; kOffset: start = kOffset * m8 of the
-// group.
+// group. Types with a minimum have min() and one group.
 struct PanelQ4 {
   static constexpr Type kType = Type::Q4_0;
   static constexpr int kGroups = 1, kOffset = 1;
@@ -139,6 +140,101 @@ struct PanelQ6 {
   }
 };
 
+// 16 bytes, one a lane, each below 128.
+struct LaneBytes {
+  uint64_t v[2];
+  static LaneBytes at(const std::byte* p) {
+    LaneBytes bytes;
+    __builtin_memcpy(bytes.v, p, sizeof(bytes.v));
+    return bytes;
+  }
+  LaneBytes bits(int shift, uint64_t mask) const {
+    const uint64_t masks = mask * 0x0101010101010101u;
+    return {{v[0] >> shift & masks, v[1] >> shift & masks}};
+  }
+  LaneBytes above(LaneBytes low) const { return {{v[0] << 4 | low.v[0], v[1] << 4 | low.v[1]}}; }
+};
+
+struct PanelQ4K : PanelQ4 {
+  static constexpr Type kType = Type::Q4_K;
+  static constexpr uint64_t kScaleBytes = 24;  // 12 bytes for 8 blocks; d and dmin follow those of all blocks
+  static uint64_t panel_bytes(uint64_t k) { return k / 32 * (kBlockBytes + kScaleBytes) + k / 256 * 64; }
+
+  // The 6-bit scales and mins as src/quant/fit.h has them.
+  static F scale(const std::byte* scales, uint64_t n_blocks, uint64_t b, int) {
+    const std::byte* s = scales + b / 8 * 192;
+    const uint64_t g = b % 8;
+    const LaneBytes code =
+        g < 4 ? LaneBytes::at(s + 16 * g).bits(0, 63)
+              : LaneBytes::at(s + 16 * (g - 4)).bits(6, 3).above(LaneBytes::at(s + 16 * (g + 4)).bits(0, 15));
+    return mul(from_f16(scales + n_blocks * kScaleBytes + b / 8 * 64), from_i8(code.v));
+  }
+  static F min(const std::byte* scales, uint64_t n_blocks, uint64_t b) {
+    const std::byte* s = scales + b / 8 * 192;
+    const uint64_t g = b % 8;
+    const LaneBytes last = LaneBytes::at(s + 16 * (g + 4));
+    const LaneBytes code = g < 4 ? last.bits(0, 63) : LaneBytes::at(s + 16 * g).bits(6, 3).above(last.bits(4, 15));
+    return mul(from_f16(scales + n_blocks * kScaleBytes + b / 8 * 64 + 32), from_i8(code.v));
+  }
+};
+
+struct PanelQ5K : PanelQ4K {
+  static constexpr Type kType = Type::Q5_K;
+  static constexpr uint64_t kBlockBytes = 320;
+  static uint64_t panel_bytes(uint64_t k) { return k / 32 * (kBlockBytes + kScaleBytes) + k / 256 * 64; }
+
+  // Columns 4J .. 4J + 3 of the block.
+  template <int J>
+  [[gnu::always_inline]] static B codes(const std::byte* w, B bits) {
+    const B nibbles = J < 4 ? load_b(w + 64 * J) : shift_right<4>(load_b(w + 64 * (J % 4)));
+    B high = bits;  // bit J of every byte moves to bit 4
+    if constexpr (J < 4) high = shift_left<4 - J>(bits);
+    if constexpr (J > 4) high = shift_right<J - 4>(bits);
+    return and_b(choose_b(splat_b(15), nibbles, high), splat_b(31));
+  }
+  template <int T, int J>
+  [[gnu::always_inline]] static void dots_of(const std::byte* w, B bits, const std::byte* x, Small (&sum)[T]) {
+    const B code = codes<J>(w, bits);
+    unrolled<T>([&](int t) { sum[t] = dot_small(sum[t], code, x + 32 * t + 4 * J); });
+  }
+  // Sums of four vectors fit 16 bits, of eight they do not.
+  template <int T, int J>
+  [[gnu::always_inline]] static void four_dots(const std::byte* w, B bits, const std::byte* x, I (&sum)[T]) {
+    Small small[T];
+    unrolled<T>([&](int t) { small[t] = open_small(sum[t]); });
+    dots_of<T, J>(w, bits, x, small);
+    dots_of<T, J + 1>(w, bits, x, small);
+    dots_of<T, J + 2>(w, bits, x, small);
+    dots_of<T, J + 3>(w, bits, x, small);
+    unrolled<T>([&](int t) { sum[t] = close_small(sum[t], small[t]); });
+  }
+  template <int T>
+  [[gnu::always_inline]] static void dots(int, const std::byte* w, const std::byte* x, I (&sum)[T]) {
+    const B bits = load_b(w + 256);
+    four_dots<T, 0>(w, bits, x, sum);
+    four_dots<T, 4>(w, bits, x, sum);
+  }
+  template <int J, class Pairs>
+  [[gnu::always_inline]] static void two_pair_dots(const std::byte* w, B bits, const std::byte* x, Pairs& sum) {
+    B first = codes<J>(w, bits), second = codes<J + 1>(w, bits);
+    Pairs::weave(first, second);
+    sum.add(first, second, x, 4 * J);
+  }
+  template <class Pairs>
+  [[gnu::always_inline]] static void pair_dots(int, const std::byte* w, const std::byte* x, Pairs& sum) {
+    const B bits = load_b(w + 256);
+    two_pair_dots<0>(w, bits, x, sum);
+    two_pair_dots<2>(w, bits, x, sum);
+    two_pair_dots<4>(w, bits, x, sum);
+    two_pair_dots<6>(w, bits, x, sum);
+  }
+};
+
+template <class Q>
+constexpr bool kHasMin = requires(const std::byte* p) {
+  Q::min(p, 0, 0);
+};
+
 template <class Q>
 constexpr uint64_t packed_block_bytes(uint64_t tokens) {
   return tokens * (32 + 4 + 4 * Q::kGroups);
@@ -164,6 +260,11 @@ inline void pack_row(const std::byte* row, uint64_t k, uint64_t t, uint64_t toke
     int32_t m[2];
     __builtin_memcpy(m, m8 + 8 * b, 8);
     if constexpr (Q::kGroups == 1) m[0] += m[1];
+    if constexpr (kHasMin<Q>) {
+      const float sum = static_cast<float>(m[0] / 8);
+      __builtin_memcpy(to + 36 * tokens + 4 * t, &sum, 4);
+      continue;
+    }
     for (int g = 0; g < Q::kGroups; ++g) {
       m[g] *= Q::kOffset;
       __builtin_memcpy(to + (36 + 4 * uint64_t(g)) * tokens + 4 * t, &m[g], 4);
@@ -217,6 +318,17 @@ constexpr uint64_t kGatedRows = 32;  // of y that gated products make at once: a
   }
 }
 
+template <class Q, int T>
+[[gnu::always_inline]] inline void add_mins(const PanelTile& a, uint64_t b, const std::byte* x, F (&acc)[T]) {
+  const F min = Q::min(a.panel + a.n_blocks * Q::kBlockBytes, a.n_blocks, b);
+  unrolled<T>([&](int t) {
+    float d, sum;
+    __builtin_memcpy(&d, x + 32 * T + 4 * t, 4);
+    __builtin_memcpy(&sum, x + 36 * T + 4 * t, 4);
+    acc[t] = fma(splat(sum), mul(min, splat(d)), acc[t]);
+  });
+}
+
 template <class Q, int T, int Group>
 [[gnu::always_inline]] inline void add_group(const PanelTile& a, uint64_t b, const std::byte* w, const std::byte* x,
                                              F (&acc)[T]) {
@@ -224,7 +336,7 @@ template <class Q, int T, int Group>
   unrolled<T>([&](int t) {
     int32_t start;
     __builtin_memcpy(&start, x + (36 + 4 * Group) * T + 4 * t, 4);
-    sum[t] = splat_i(start);
+    sum[t] = splat_i(kHasMin<Q> ? 0 : start);
   });
   if constexpr (kTokenPairs && T > 1) {
     PairSums<T> pairs(sum);
@@ -239,6 +351,7 @@ template <class Q, int T, int Group>
     __builtin_memcpy(&d, x + 32 * T + 4 * t, 4);
     acc[t] = fma(to_f32(sum[t]), mul(scale, splat(d)), acc[t]);
   });
+  if constexpr (kHasMin<Q>) add_mins<Q, T>(a, b, x, acc);
 }
 
 // Flattened: gcc 12 keeps what takes four registers at once as calls, with all sums in memory.
@@ -389,7 +502,8 @@ void multiply_panels(const std::byte* args, Worker& worker) {
     {KernelId::moe_gate_up, Q::kType, Layout::panel16, 0}, multiply_panels<Q, kernels::MoeGateUpArgs, true> \
   }
 constexpr TierKernel kPanelTable[] = {SLUICE_PANEL_ROWS(PanelQ4), SLUICE_PANEL_ROWS(PanelQ8),
-                                      SLUICE_PANEL_ROWS(PanelQ6)};
+                                      SLUICE_PANEL_ROWS(PanelQ6), SLUICE_PANEL_ROWS(PanelQ4K),
+                                      SLUICE_PANEL_ROWS(PanelQ5K)};
 #undef SLUICE_PANEL_ROWS
 
 }  // namespace
