@@ -1,6 +1,7 @@
 #include "support/oracle.h"
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -48,6 +49,9 @@ std::vector<OracleModel> oracle_models() {
     OracleModel model;
     model.name = item.key();
     model.architecture = entry.at("arch");
+    std::string ending = model.name.substr(model.name.rfind('-') + 1);
+    for (char& c : ending) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    if (find_type(ending) != nullptr) model.type = ending;
     model.file = folder / (model.name + ".gguf");
     const auto number = [&entry](const char* key) {
       return entry.contains(key) && entry[key].is_number() ? entry[key].get<double>() : 0.0;

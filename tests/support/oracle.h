@@ -12,6 +12,7 @@ namespace sluice::test {
 
 struct OracleModel {
   std::string name, architecture;
+  std::string type;  // of its weights, as the name ends: "Q4_K"; none for F32
   std::filesystem::path file;
   double row_median = 0;  // the peer's, 0 where it computes in F32
   double forced = 0;      // the peer's NMSE with the reference's experts
