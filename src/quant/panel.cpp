@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "quant/all_types.h"
+#include "quant/iq4_nl_panel.h"
+#include "quant/mxfp4_panel.h"
 #include "quant/panel_type.h"
 #include "quant/q4_0_panel.h"
 #include "quant/q4_k_panel.h"

@@ -10,7 +10,7 @@
 namespace sluice::quant {
 namespace {
 
-constexpr Type kPanelTypes[] = {Type::Q4_0, Type::Q8_0, Type::Q6_K, Type::Q4_K, Type::Q5_K};
+constexpr Type kPanelTypes[] = {Type::Q4_0, Type::Q8_0, Type::Q6_K, Type::Q4_K, Type::Q5_K, Type::IQ4_NL, Type::MXFP4};
 
 struct Matrix {
   std::vector<std::byte> rows, panels;

@@ -153,6 +153,10 @@ inline B load_b(const void* p) {
   return {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
 }
 inline B and_b(B a, B b) { return {_mm256_and_si256(a.v[0], b.v[0]), _mm256_and_si256(a.v[1], b.v[1])}; }
+inline B lookup_b(const uint8_t* table, B codes) {
+  const __m256i twice = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return {_mm256_shuffle_epi8(twice, codes.v[0]), _mm256_shuffle_epi8(twice, codes.v[1])};
+}
 inline B choose_b(B mask, B a, B b) {
   return {_mm256_or_si256(_mm256_and_si256(mask.v[0], a.v[0]), _mm256_andnot_si256(mask.v[0], b.v[0])),
           _mm256_or_si256(_mm256_and_si256(mask.v[1], a.v[1]), _mm256_andnot_si256(mask.v[1], b.v[1]))};

@@ -118,6 +118,11 @@ inline B splat_b(uint8_t x) { return {_mm512_set1_epi8(static_cast<char>(x))}; }
 inline B load_b(const void* p) { return {_mm512_loadu_si512(p)}; }
 inline B and_b(B a, B b) { return {_mm512_and_si512(a.v, b.v)}; }
 inline B xor_b(B a, B b) { return {_mm512_xor_si512(a.v, b.v)}; }
+// table[code] for every byte; codes are below 16.
+inline B lookup_b(const uint8_t* table, B codes) {
+  const __m128i once = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  return {_mm512_shuffle_epi8(_mm512_broadcast_i32x4(once), codes.v)};
+}
 // Bits of a where mask is 1, else of b.
 inline B choose_b(B mask, B a, B b) { return {_mm512_ternarylogic_epi32(mask.v, a.v, b.v, 0xca)}; }
 // Shifts of 4-byte lanes: the caller masks the bits that cross bytes.

@@ -11,6 +11,8 @@
 #include "backend/cpu/simd/generic/common.inl"
 #include "backend/cpu/simd/generic/q8.inl"
 #include "backend/cpu/simd/generic/walk.inl"
+#include "quant/iq4_nl.h"
+#include "quant/mxfp4.h"
 
 namespace sluice::backend::cpu::SLUICE_TIER {
 namespace {
@@ -227,6 +229,78 @@ struct PanelQ5K : PanelQ4K {
     two_pair_dots<2>(w, bits, x, sum);
     two_pair_dots<4>(w, bits, x, sum);
     two_pair_dots<6>(w, bits, x, sum);
+  }
+};
+
+// Types whose 4-bit codes choose from a table: its values plus 128, as the codes of Q8_0.
+struct Values {
+  uint8_t v[16];
+  constexpr explicit Values(const int8_t (&values)[16]) : v{} {
+    for (int i = 0; i < 16; ++i) v[i] = static_cast<uint8_t>(values[i] + 128);
+  }
+};
+
+struct PanelIQ4 {
+  static constexpr Type kType = Type::IQ4_NL;
+  static constexpr int kGroups = 1, kOffset = kCodeOffset;
+  static constexpr uint64_t kBlockBytes = 256, kScaleBytes = 32;
+  static constexpr Values kTable{quant::iq4_nl::kValues};
+  static uint64_t panel_bytes(uint64_t k) { return k / 32 * (kBlockBytes + kScaleBytes); }
+  static F scale(const std::byte* scales, uint64_t, uint64_t b, int) { return from_f16(scales + b * kScaleBytes); }
+
+  template <int T>
+  [[gnu::always_inline]] static void dots(int, const std::byte* w, const std::byte* x, I (&sum)[T]) {
+    table_dots<T>(kTable, w, x, sum);
+  }
+  template <class Pairs>
+  [[gnu::always_inline]] static void pair_dots(int, const std::byte* w, const std::byte* x, Pairs& sum) {
+    table_pair_dots(kTable, w, x, sum);
+  }
+
+  static B low(const Values& table, B both) { return lookup_b(table.v, and_b(both, splat_b(15))); }
+  static B high(const Values& table, B both) { return low(table, shift_right<4>(both)); }
+  template <int T>
+  [[gnu::always_inline]] static void dots_of(const Values& table, B both, const std::byte* x, I (&sum)[T]) {
+    const B first = low(table, both), second = high(table, both);
+    unrolled<T>([&](int t) { sum[t] = dot_codes(sum[t], first, x + 32 * t); });
+    unrolled<T>([&](int t) { sum[t] = dot_codes(sum[t], second, x + 32 * t + 16); });
+  }
+  template <int T>
+  [[gnu::always_inline]] static void table_dots(const Values& table, const std::byte* w, const std::byte* x,
+                                                I (&sum)[T]) {
+    dots_of<T>(table, load_b(w), x, sum);
+    dots_of<T>(table, load_b(w + 64), x + 4, sum);
+    dots_of<T>(table, load_b(w + 128), x + 8, sum);
+    dots_of<T>(table, load_b(w + 192), x + 12, sum);
+  }
+  template <class Pairs>
+  [[gnu::always_inline]] static void table_pair_dots(const Values& table, const std::byte* w, const std::byte* x,
+                                                     Pairs& sum) {
+    unrolled<2>([&](int j) {
+      B first = load_b(w + 128 * j), second = load_b(w + 128 * j + 64);
+      Pairs::weave(first, second);
+      sum.add(low(table, first), low(table, second), x, 8 * j);
+      sum.add(high(table, first), high(table, second), x, 8 * j + 16);
+    });
+  }
+};
+
+struct PanelMXFP4 : PanelIQ4 {
+  static constexpr Type kType = Type::MXFP4;
+  static constexpr uint64_t kScaleBytes = 16;
+  static constexpr Values kTable{quant::mxfp4::kValues};
+  static uint64_t panel_bytes(uint64_t k) { return k / 32 * (kBlockBytes + kScaleBytes); }
+  static F scale(const std::byte* scales, uint64_t, uint64_t b, int) {
+    return scale_by_power(splat(1.0f), from_i8(scales + b * kScaleBytes));
+  }
+
+  template <int T>
+  [[gnu::always_inline]] static void dots(int, const std::byte* w, const std::byte* x, I (&sum)[T]) {
+    table_dots<T>(kTable, w, x, sum);
+  }
+  template <class Pairs>
+  [[gnu::always_inline]] static void pair_dots(int, const std::byte* w, const std::byte* x, Pairs& sum) {
+    table_pair_dots(kTable, w, x, sum);
   }
 };
 
@@ -501,9 +575,9 @@ void multiply_panels(const std::byte* args, Worker& worker) {
       {{KernelId::gate_up, Q::kType, Layout::panel16, 0}, multiply_panels<Q, kernels::GateUpArgs, true>}, { \
     {KernelId::moe_gate_up, Q::kType, Layout::panel16, 0}, multiply_panels<Q, kernels::MoeGateUpArgs, true> \
   }
-constexpr TierKernel kPanelTable[] = {SLUICE_PANEL_ROWS(PanelQ4), SLUICE_PANEL_ROWS(PanelQ8),
-                                      SLUICE_PANEL_ROWS(PanelQ6), SLUICE_PANEL_ROWS(PanelQ4K),
-                                      SLUICE_PANEL_ROWS(PanelQ5K)};
+constexpr TierKernel kPanelTable[] = {
+    SLUICE_PANEL_ROWS(PanelQ4),  SLUICE_PANEL_ROWS(PanelQ8),  SLUICE_PANEL_ROWS(PanelQ6),   SLUICE_PANEL_ROWS(PanelQ4K),
+    SLUICE_PANEL_ROWS(PanelQ5K), SLUICE_PANEL_ROWS(PanelIQ4), SLUICE_PANEL_ROWS(PanelMXFP4)};
 #undef SLUICE_PANEL_ROWS
 
 }  // namespace

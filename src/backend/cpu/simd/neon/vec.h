@@ -180,6 +180,10 @@ template <class Fn>
 inline B and_b(B a, B b) {
   return each_b([&](int i) { return vandq_u8(a.v[i], b.v[i]); });
 }
+inline B lookup_b(const uint8_t* table, B codes) {
+  const uint8x16_t once = vld1q_u8(table);
+  return each_b([&](int i) { return vqtbl1q_u8(once, codes.v[i]); });
+}
 inline B choose_b(B mask, B a, B b) {
   return each_b([&](int i) { return vbslq_u8(mask.v[i], a.v[i], b.v[i]); });
 }
