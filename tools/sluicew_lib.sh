@@ -110,6 +110,11 @@ find_gpu_arguments() {
     before=$argument argument=
   done
   [[ -n ${argument-} ]] || return 0
+  if [[ -d $root/blobs ]]; then # a release brings its kernels
+    need_packages vulkan libvulkan-dev
+    gpu_arguments=(-DSLUICE_VULKAN=ON)
+    return
+  fi
   need_packages gpu "${gpu_packages[@]}"
   if reason=$(python3 "$root/tools/build_blobs.py" slangc --cache "$root/.cache" 2>&1 >/dev/null); then
     gpu_arguments=(-DSLUICE_VULKAN=ON)

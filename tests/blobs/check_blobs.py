@@ -45,12 +45,11 @@ def check_missing(folder, scratch):
     require(done.returncode != 0 and "add.spv is missing; " in done.stderr, f"a missing kernel is named: {done.stderr}")
 
 
-def check_build(scratch):
-    """Configures as a tarball's user would, with no pip, and assembles the table."""
+def check_build(code, scratch, *options):
+    """Configures the checkout or release `code` with no pip, and assembles the table."""
     tree = scratch / "build"
     environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(scratch)}
-    done = run(["cmake", "-S", str(source), "-B", str(tree), "-G", "Ninja", "-DSLUICE_GPU=ON", f"-DSLUICE_BLOBS_DIR={build / 'blobs'}"],
-               env=environment)
+    done = run(["cmake", "-S", str(code), "-B", str(tree), "-G", "Ninja", "-DSLUICE_GPU=ON", *options], env=environment)
     require(done.returncode == 0, f"a build from ready kernels configures: {done.stdout}{done.stderr}")
     target = "src/CMakeFiles/sluice_backend.dir/__/generated/kernels/blobs.S.o"
     listed = run(["ninja", "-C", str(tree), "-n", "-v", target])
@@ -61,7 +60,24 @@ def check_build(scratch):
     require(mine == theirs, "both builds have the same table")
 
 
-with tempfile.TemporaryDirectory() as name:
-    check_code(build / "blobs" / "spirv")
-    check_missing(build / "blobs" / "spirv", pathlib.Path(name))
-    check_build(pathlib.Path(name))
+def check_release(scratch):
+    """A release, unpacked, needs to be told nothing."""
+    if not (source / ".git").exists():
+        print("this is no git checkout: no release is made")
+        return
+    for name in ("once.tar.gz", "again.tar.gz"):
+        done = run([sys.executable, str(source / "tools/make_release.py"), str(build), str(scratch / name)])
+        require(done.returncode == 0, f"a release is written: {done.stdout}{done.stderr}")
+    once, again = ((scratch / name).read_bytes() for name in ("once.tar.gz", "again.tar.gz"))
+    require(once == again, "the same release has the same bytes")
+    shutil.unpack_archive(scratch / "once.tar.gz", scratch)
+    folder, = scratch.glob("sluice-*")
+    require((folder / "sluicew").stat().st_mode & 0o100, "./sluicew may be run")
+    check_build(folder, scratch)
+
+
+for check in (lambda scratch: check_missing(build / "blobs" / "spirv", scratch),
+              lambda scratch: check_build(source, scratch, f"-DSLUICE_BLOBS_DIR={build / 'blobs'}"), check_release):
+    with tempfile.TemporaryDirectory() as name:
+        check(pathlib.Path(name))
+check_code(build / "blobs" / "spirv")
