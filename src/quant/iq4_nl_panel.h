@@ -13,11 +13,7 @@ static_assert(offsetof(iq4_nl::Block, d) == offsetof(q4_0::Block, d) &&
 template <>
 struct PanelType<Type::IQ4_NL> : PanelType<Type::Q4_0> {
   static void codes(const std::byte* panel, size_t b, size_t lane, int8_t* out) {
-    for (size_t c = 0; c < 16; ++c) {
-      const int byte = std::to_integer<int>(panel[panel_byte(b * kBlockBytes, c / 4, lane, c % 4)]);
-      out[c] = iq4_nl::kValues[byte & 15];
-      out[c + 16] = iq4_nl::kValues[byte >> 4];
-    }
+    for (size_t c = 0; c < 32; ++c) out[c] = iq4_nl::kValues[panel_nibble(panel, b * kBlockBytes, lane, c)];
   }
 };
 

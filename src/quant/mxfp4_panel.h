@@ -16,17 +16,12 @@ struct PanelType<Type::MXFP4> {
   static size_t scale_at(size_t k, size_t b, size_t lane) { return k / 32 * kBlockBytes + b * kPanelRows + lane; }
 
   static void pack(const std::byte* in, size_t b, size_t lane, size_t k, std::byte* panel) {
-    const std::byte* qs = in + offsetof(mxfp4::Block, qs);
-    for (size_t j = 0; j < 4; ++j) set_panel_word(panel, b * kBlockBytes, j, lane, four_columns(qs + 4 * j));
+    pack_nibbles(in + offsetof(mxfp4::Block, qs), b * kBlockBytes, lane, panel);
     panel[scale_at(k, b, lane)] = in[offsetof(mxfp4::Block, e)] ^ std::byte{128};
   }
 
   static void codes(const std::byte* panel, size_t b, size_t lane, int8_t* out) {
-    for (size_t c = 0; c < 16; ++c) {
-      const int byte = std::to_integer<int>(panel[panel_byte(b * kBlockBytes, c / 4, lane, c % 4)]);
-      out[c] = mxfp4::kValues[byte & 15];
-      out[c + 16] = mxfp4::kValues[byte >> 4];
-    }
+    for (size_t c = 0; c < 32; ++c) out[c] = mxfp4::kValues[panel_nibble(panel, b * kBlockBytes, lane, c)];
   }
 
   static float scale(const std::byte* panel, size_t k, size_t g, size_t lane) {

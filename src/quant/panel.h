@@ -19,15 +19,18 @@
 //         then d and dmin, f16 [256 columns' group][2][16].
 //   Q5_K: quants, 320 bytes per block: 4 vectors of low nibbles as in Q4_0, then one of high bits: bit j of byte i of
 //         lane r belongs to weight 32b + 4j + i. Then as Q4_K.
+//   Q4_1: quants as Q4_0 (0 .. 15), Q5_0 and Q5_1: as Q5_K. Then Q5_0: scales, f16 [block][16]; Q4_1 and Q5_1: d and m,
+//         f16 [block][2][16].
 //   IQ4_NL: as Q4_0; the nibbles choose from the table of iq4_nl.h.
 //   MXFP4: quants as Q4_0, which choose from the table of mxfp4.h. Then scales, int8 [block][16]: powers of two.
 //
 // The product with a q8 row (kernels/lib/q8.h) is a sum over groups of columns in ascending order, by fused
 // multiply-adds:
-//   Q4_0, Q8_0, IQ4_NL, MXFP4: acc = fma(float(sum of w * q over the block), d_w * d_x, acc)
+//   Q4_0, Q5_0, Q8_0, IQ4_NL, MXFP4: acc = fma(float(sum of w * q over the block), d_w * d_x, acc)
 //   Q6_K:       acc = fma(float(sum of w * q over 16 columns), (d_w * float(scale)) * d_x, acc)
 //   Q4_K, Q5_K: acc = fma(float(sum of w * q over the block), (d_w * float(scale)) * d_x, acc), and then
 //               acc = fma(float(-sum of q over the block), (dmin * float(min)) * d_x, acc)
+//   Q4_1, Q5_1: likewise with d_w and -m
 // starting from 0: the same bits on every tier and for every number of rows and tokens.
 #pragma once
 #include <cstddef>

@@ -39,6 +39,19 @@ static inline void set_panel_word(std::byte* panel, size_t block, size_t j, size
   std::memcpy(panel + panel_byte(block, j, r, 0), &word, sizeof(word));
 }
 
+// The nibbles of a block that pairs weights i and i + 16 in a byte, and column c of them; with a fifth bit from the
+// vector behind them.
+static inline void pack_nibbles(const std::byte* qs, size_t block, size_t lane, std::byte* panel) {
+  for (size_t j = 0; j < 4; ++j) set_panel_word(panel, block, j, lane, four_columns(qs + 4 * j));
+}
+static inline int panel_nibble(const std::byte* panel, size_t block, size_t lane, size_t c) {
+  return std::to_integer<int>(panel[panel_byte(block, c % 16 / 4, lane, c % 4)]) >> (c / 16 * 4) & 15;
+}
+static inline int panel_five_bits(const std::byte* panel, size_t block, size_t lane, size_t c) {
+  const int high = std::to_integer<int>(panel[panel_byte(block, 4, lane, c % 4)]) >> (c / 4) & 1;
+  return panel_nibble(panel, block, lane, c) | high << 4;
+}
+
 // An f16 in an array that follows the quants of a panel.
 static inline uint16_t panel_half(const std::byte* at) {
   return static_cast<uint16_t>(std::to_integer<unsigned>(at[0]) | std::to_integer<unsigned>(at[1]) << 8);

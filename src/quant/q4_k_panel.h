@@ -22,7 +22,7 @@ struct PanelWithMins {
            ((super * 2 + which) * kPanelRows + lane) * sizeof(uint16_t);
   }
 
-  static void pack_nibbles(const std::byte* in, size_t super, size_t lane, std::byte* panel) {
+  static void pack_codes(const std::byte* in, size_t super, size_t lane, std::byte* panel) {
     for (size_t g = 0; g < 8; ++g) {
       const std::byte* qs = in + offsetof(Block, qs) + g / 2 * 32;
       const size_t shift = g % 2 * 4, at = (super * 8 + g) * kBlockBytes;
@@ -37,9 +37,6 @@ struct PanelWithMins {
     set_panel_half(panel + super_at(k, super, 1, lane), panel_half(in + offsetof(Block, dmin)));
   }
 
-  static int nibble(const std::byte* panel, size_t b, size_t lane, size_t c) {
-    return std::to_integer<int>(panel[panel_byte(b * kBlockBytes, c % 16 / 4, lane, c % 4)]) >> (c / 16 * 4) & 15;
-  }
   static float scale(const std::byte* panel, size_t k, size_t g, size_t lane) {
     uint8_t scales[sizeof(Block::scales)];
     for (size_t j = 0; j < sizeof(scales); ++j) scales[j] = static_cast<uint8_t>(panel[scales_at(k, g / 8, j, lane)]);
@@ -56,11 +53,11 @@ struct PanelWithMins {
 template <>
 struct PanelType<Type::Q4_K> : PanelWithMins<q4_k::Block, 256> {
   static void pack(const std::byte* in, size_t super, size_t lane, size_t k, std::byte* panel) {
-    pack_nibbles(in, super, lane, panel);
+    pack_codes(in, super, lane, panel);
     pack_scales_of(in, super, lane, k, panel);
   }
   static void codes(const std::byte* panel, size_t b, size_t lane, int8_t* out) {
-    for (size_t c = 0; c < 32; ++c) out[c] = static_cast<int8_t>(nibble(panel, b, lane, c));
+    for (size_t c = 0; c < 32; ++c) out[c] = static_cast<int8_t>(panel_nibble(panel, b * kBlockBytes, lane, c));
   }
 };
 

@@ -11,7 +11,7 @@ namespace sluice::quant {
 template <>
 struct PanelType<Type::Q5_K> : PanelWithMins<q5_k::Block, 320> {
   static void pack(const std::byte* in, size_t super, size_t lane, size_t k, std::byte* panel) {
-    pack_nibbles(in, super, lane, panel);
+    pack_codes(in, super, lane, panel);
     const std::byte* qh = in + offsetof(q5_k::Block, qh);
     for (size_t g = 0; g < 8; ++g) {
       uint32_t bits = 0;
@@ -21,10 +21,7 @@ struct PanelType<Type::Q5_K> : PanelWithMins<q5_k::Block, 320> {
     pack_scales_of(in, super, lane, k, panel);
   }
   static void codes(const std::byte* panel, size_t b, size_t lane, int8_t* out) {
-    for (size_t c = 0; c < 32; ++c) {
-      const int high = std::to_integer<int>(panel[panel_byte(b * kBlockBytes, 4, lane, c % 4)]) >> (c / 4) & 1;
-      out[c] = static_cast<int8_t>(nibble(panel, b, lane, c) | high << 4);
-    }
+    for (size_t c = 0; c < 32; ++c) out[c] = static_cast<int8_t>(panel_five_bits(panel, b * kBlockBytes, lane, c));
   }
 };
 

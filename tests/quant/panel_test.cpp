@@ -10,7 +10,8 @@
 namespace sluice::quant {
 namespace {
 
-constexpr Type kPanelTypes[] = {Type::Q4_0, Type::Q8_0, Type::Q6_K, Type::Q4_K, Type::Q5_K, Type::IQ4_NL, Type::MXFP4};
+constexpr Type kPanelTypes[] = {Type::Q4_0,   Type::Q8_0,  Type::Q6_K, Type::Q4_K, Type::Q5_K,
+                                Type::IQ4_NL, Type::MXFP4, Type::Q4_1, Type::Q5_0, Type::Q5_1};
 
 struct Matrix {
   std::vector<std::byte> rows, panels;

@@ -81,7 +81,8 @@ void expect_far_expert(KernelId id) {
       }
       const std::vector<float> got = job.read(y, kM);
       // Panels with a minimum sum two terms of either sign, each as large as weights can be.
-      const bool of_two = layout == Layout::panel16 && (type == Type::Q4_K || type == Type::Q5_K);
+      const bool of_two = layout == Layout::panel16 &&
+                          (type == Type::Q4_1 || type == Type::Q5_1 || type == Type::Q4_K || type == Type::Q5_K);
       float largest = 0.0f;
       for (uint32_t r = 0; r < kM; ++r)
         largest = std::max(largest, 127.0f * std::fabs(experts[1].values[r * kK + 300]));
