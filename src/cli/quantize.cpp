@@ -41,10 +41,11 @@ Result<int> quantize_command(Arguments argv) {
   OutputOptions output;
   QuantizeOptions options;
   options.n_threads = 0;
-  Args args("quantize IN.gguf OUT.gguf TYPE", fmt::format("Writes a GGUF file whose matrices have another type: "
-                                                          "{}.\nNorms, routers, biases and convolution kernels stay "
-                                                          "F32; embeddings and output keep Q6_K at least.",
-                                                          fmt::join(quantize_types(), ", ")));
+  Args args(
+      "quantize IN.gguf OUT.gguf TYPE",
+      fmt::format("Writes a GGUF file whose matrices have another type:\n{}.\nNorms, routers, biases and convolution "
+                  "kernels stay F32; embeddings and output keep Q6_K at least.",
+                  fmt::join(quantize_types(), ", ")));
   args.number<uint32_t>("-t,--threads", "N", options.n_threads, 1, kMaxThreads,
                         "threads (default: the fast cores this process may use)");
   add_output_options(args, output);
