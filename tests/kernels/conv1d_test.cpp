@@ -44,7 +44,8 @@ struct Conv1dCase {
     std::vector<double> y(size_t{step.n_tokens()} * n), slots = reals(state());
     for (const kernels::SeqSlice& seq : step.seqs) {
       for (size_t channel = 0; channel < n; ++channel) {
-        double* slot = slots.data() + size_t{seq.state_slot} * slot_stride() + channel;
+        // A window of one keeps no state.
+        double* slot = slots.empty() ? nullptr : slots.data() + size_t{seq.state_slot} * slot_stride() + channel;
         std::vector<double> u;  // from l - 1 before the step on
         for (size_t j = l - 1; j > 0; --j)
           u.push_back(seq.first_pos < j ? 0 : slot[(seq.first_pos - j) % n_rows() * n]);
