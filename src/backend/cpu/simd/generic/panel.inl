@@ -42,8 +42,9 @@ inline void pack_row(const std::byte* row, uint64_t k, uint64_t t, uint64_t toke
     __builtin_memcpy(m, m8 + 8 * b, 8);
     if constexpr (Q::kGroups == 1) m[0] += m[1];
     if constexpr (kHasMin<Q>) {
-      const float sum = static_cast<float>(m[0] / 8);
-      __builtin_memcpy(to + 36 * tokens + 4 * t, &sum, 4);
+      const int32_t sum = m[0] / 8;
+      const auto start = static_cast<float>(sum);
+      __builtin_memcpy(to + 36 * tokens + 4 * t, &start, 4);
       continue;
     }
     for (int g = 0; g < Q::kGroups; ++g) {
