@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "support/source_dir.h"
 #include "support/temp_dir.h"
 
 namespace sluice::test {
@@ -32,7 +33,7 @@ struct How {
   bool interrupt = false;        // SIGINT once the first piece of stdout has come
 };
 
-inline std::string source_file(const std::string& path) { return std::string(SLUICE_SOURCE_DIR) + "/" + path; }
+inline std::string source_file(const std::string& path) { return (source_dir() / path).string(); }
 inline std::string story_model() { return source_file("assets/story-q4_0.gguf"); }
 inline std::string tiny_model(const std::string& name) {
   return source_file("tests/fixtures/oracle/" + name + ".gguf");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/quant.h"
+#include "support/source_dir.h"
 #include "support/types.h"
 
 namespace sluice::quant {
@@ -80,7 +81,7 @@ TEST(GoldenBlocks, EveryTypeDecodesItsFixture) {
     SCOPED_TRACE(info.name);
     std::string name(info.name);
     for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    std::ifstream in(SLUICE_SOURCE_DIR "/tests/fixtures/blocks/" + name + ".bin", std::ios::binary);
+    std::ifstream in(test::source_dir() / "tests" / "fixtures" / "blocks" / (name + ".bin"), std::ios::binary);
     const std::string file(std::istreambuf_iterator<char>(in), {});
     const size_t n = 2 * size_t{info.block}, n_bytes = 2 * size_t{info.block_bytes};
     ASSERT_EQ(file.size(), n_bytes + n * sizeof(float));

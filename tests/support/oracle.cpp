@@ -30,8 +30,6 @@ bool supported(const fs::path& path) {
 
 }  // namespace
 
-fs::path source_dir() { return SLUICE_SOURCE_DIR; }
-
 std::vector<Token> ids(uint32_t seed, size_t n) {
   std::vector<Token> tokens;
   for (size_t i = 0; i < n; ++i)

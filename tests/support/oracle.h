@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sluice/engine.h"
+#include "support/source_dir.h"
 
 namespace sluice::test {
 
@@ -27,7 +28,6 @@ inline void PrintTo(const OracleModel& model, std::ostream* out) { *out << model
 
 // Those whose architecture and types this version supports.
 std::vector<OracleModel> oracle_models();
-std::filesystem::path source_dir();
 // n tokens below 300, the same for the same seed.
 std::vector<Token> ids(uint32_t seed, size_t n);
 

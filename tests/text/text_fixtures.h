@@ -13,6 +13,7 @@
 
 #include "sluice/gguf.h"
 #include "sluice/tokenizer.h"
+#include "support/source_dir.h"
 #include "text/bpe.h"
 #include "text/byte_alphabet.h"
 
@@ -20,8 +21,8 @@ namespace sluice::text {
 
 using TokenizerPtr = std::shared_ptr<const Tokenizer>;
 
-inline const std::filesystem::path kOracle = std::filesystem::path(SLUICE_SOURCE_DIR) / ".." / "shared" / "oracle";
-inline const std::filesystem::path kFixtures = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests" / "fixtures";
+inline const std::filesystem::path kOracle = test::source_dir() / ".." / "shared" / "oracle";
+inline const std::filesystem::path kFixtures = test::source_dir() / "tests" / "fixtures";
 
 inline std::string read_all(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
