@@ -389,6 +389,7 @@ TEST_F(ModelFiles, RepackingLetsGoOfTheFilesPages) {
   const std::string path = dir_.file("large.gguf");
   tiny_lfm2moe(shape).write(path);
   EngineOptions options;
+  options.backend = "cpu";  // looking for a GPU loads drivers
   options.n_ctx = 64;
   options.n_threads = 2;
   const uint64_t before = current_rss_bytes();
