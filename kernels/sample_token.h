@@ -9,7 +9,8 @@
 // that is left, at the rule's temperature.
 //
 // The mass of a candidate is floor(2^40 * exp((logit - top) / temperature)), 2^40 for the top itself; sums are exact,
-// and a share of a mass is floor(mass * share / 2^32). n_vocab: 1 to 2^20. Grid: (1, n_out) groups, one per row.
+// and a share of a mass is floor(mass * share / 2^32). n_vocab: 1 to kMostSampled. Grid: (1, n_out) groups, one per
+// row.
 #pragma once
 #include "lib/step.h"
 
@@ -21,6 +22,8 @@ public
 static const uint kTopPOff = 0xffffffff;
 #else
 inline constexpr uint kTopPOff = 0xffffffff;
+inline constexpr uint kMostSampled =
+    1u << 20;  // so that sums of masses fit 64 bits; hosts sample longer rows themselves
 #endif
 
 PUB struct SampleTokenArgs {

@@ -298,7 +298,8 @@ class StepRun {
                                     [](const StepInput& i) { return !has_sampler(i) || i.sampler->greedy(); });
     if (greedy) {
       if (core_.backend->has({.id = backend::KernelId::argmax})) pick_ = Pick::greedy;
-    } else if ((!caps.unified || caps.reference) && core_.backend->has({.id = backend::KernelId::sample_token})) {
+    } else if ((!caps.unified || caps.reference) && core_.backend->has({.id = backend::KernelId::sample_token}) &&
+               core_.model->config().n_vocab <= kernels::kMostSampled) {
       rules_ = row_rules(inputs_);
       if (rules_.penalties.size() <= core_.step_layout.n_penalties) pick_ = Pick::by_rules;
     }

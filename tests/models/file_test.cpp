@@ -6,8 +6,10 @@
 
 #include "base/cpu_info.h"
 #include "base/log.h"
+#include "kernels/all_contracts.h"
 #include "quant/panel.h"
 #include "sluice/engine.h"
+#include "sluice/sampler.h"
 #include "support/oracle.h"
 #include "support/sanitizer.h"
 #include "support/temp_dir.h"
@@ -377,6 +379,25 @@ TEST_F(ModelFiles, WithoutRepackingNothingIsCopied) {
   ASSERT_GT(n_bytes, 0u);
   EXPECT_GE((*packed)->info().weight_bytes, (*mapped)->info().weight_bytes + n_bytes);
   EXPECT_EQ(best_tokens(run(**packed)), best_tokens(run(**mapped)));
+}
+
+// A device's sampler, and the reference's, takes 2^20 tokens.
+TEST_F(ModelFiles, TheHostSamplesFromALargerVocabulary) {
+  TinyShape shape;
+  shape.n_embd = 32;
+  shape.n_vocab = kernels::kMostSampled + 1;
+  EngineOptions options;
+  options.reference = true;
+  auto engine = load(tiny_qwen3moe(shape), options);
+  ASSERT_TRUE(engine) << engine.error().message;
+  auto sequence = (*engine)->new_sequence();
+  const Sampler sampler({.temperature = 1, .seed = 1});
+  const std::vector<Token> tokens = {1, 2, 3};
+  const uint64_t before = (*engine)->counters().host_read_bytes;
+  auto result = (*engine)->step({{.sequence = &*sequence, .tokens = tokens, .sampler = &sampler}});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_GE(result->tokens.at(0), 0);
+  EXPECT_EQ((*engine)->counters().host_read_bytes - before, uint64_t{shape.n_vocab} * sizeof(float));
 }
 
 TEST_F(ModelFiles, RepackingLetsGoOfTheFilesPages) {

@@ -121,8 +121,6 @@ void GpuOracle::check_outputs() {
   EXPECT_LE(nmse(all_logits(*other, tokens_, 3), expected_), 1e-9);
 }
 
-// Past the first range of positions, where attention may be split.
-
 TEST_P(GpuOracle, LogitsRoutingAndGreedyTokens) { check_outputs(); }
 
 // What else is asked of a model does not depend on how its weights are read.
@@ -130,6 +128,7 @@ class GpuFurtherTypes : public GpuOracle {};
 
 TEST_P(GpuFurtherTypes, LogitsRoutingAndGreedyTokens) { check_outputs(); }
 
+// Past the first range of positions, where attention may be split.
 TEST(GpuDeterministic, DecodeHasTheBitsOfPrefill) {
   SLUICE_NEED_VULKAN();
   EngineOptions options = gpu_options();

@@ -12,6 +12,7 @@ using kernels::SamplingRule;
 using kernels::uint;
 
 constexpr uint kNoToken = 0xffffffffu;
+static_assert(kernels::kMostSampled * sizeof(uint) <= kScratchBytes);  // a row's ids
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 bool usable(std::span<const float> logits) {
