@@ -166,6 +166,7 @@ std::vector<Group<MatmulCase>> matmul_cases(KernelId id) {
     for (const uint32_t n : {0u, 1u, 6u, 10u, 12u, 13u, 14u, 17u, 24u, 32u, 63u, 64u}) {
       rows.push_back({.m = 33, .k = 256, .n_rows = n});
     }
+    if (type == Type::Q4_0) rows.push_back({.m = 16, .k = 32, .n_rows = 1025});
     for (std::vector<MatmulCase>* cases : {&widths, &heights, &rows}) thin_out(*cases, type);
     group("columns", widths);
     group("heights", heights);
@@ -352,6 +353,7 @@ std::vector<Group<MoeCase>> moe_cases(KernelId id) {
                         {.n_expert = 4, .n_tokens = 9},
                         {.n_expert = 4, .n_tokens = 31},
                         {.n_expert = 4, .n_tokens = 65}});
+    if (type == Type::Q4_0) group("many tokens", {{.k = 32, .n_expert = 5, .n_tokens = 1025}});
     group("M06 repeated expert in one token", {{.n_used = 3, .n_tokens = 4, .route = Route::same_in_token}});
     group("M10 all tokens to one expert", {{.m = 33, .n_used = 1, .n_tokens = 33, .route = Route::all_to_one}});
     group("hazards", {{.name = "expert not here", .m = 15, .n_tokens = 9, .absent = true},
