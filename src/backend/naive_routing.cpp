@@ -39,6 +39,11 @@ void set_args(Launch& launch, const Args& args) {
   std::memcpy(launch.args, &args, sizeof args);
 }
 
+// Of one expert there is nothing to pick: it is the gate of a shared one.
+bool picks(const Launch& launch) {
+  return launch.key.id == KernelId::moe_route && args_of<kernels::MoeRouteArgs>(launch).n_expert > 1;
+}
+
 class NaiveRouting final : public Backend {
  public:
   explicit NaiveRouting(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
@@ -91,7 +96,7 @@ Result<std::unique_ptr<Plan>> NaiveRouting::prepare(std::span<const Launch> laun
   auto plan = std::make_unique<NaivePlan>();
   uint32_t most_entries = 0;
   for (const Launch& launch : launches) {
-    if (launch.key.id == KernelId::moe_route)
+    if (picks(launch))
       most_entries = std::max(most_entries, launch.grid.x * args_of<kernels::MoeRouteArgs>(launch).n_used);
   }
   std::vector<uint32_t> identity(most_entries);
@@ -110,7 +115,7 @@ Result<std::unique_ptr<Plan>> NaiveRouting::prepare(std::span<const Launch> laun
   };
   plan->pieces.reserve(launches.size());  // `pick` points into it
   for (Launch launch : launches) {
-    if (launch.key.id == KernelId::moe_route) {
+    if (picks(launch)) {
       auto args = args_of<kernels::MoeRouteArgs>(launch);
       Pick fresh;
       fresh.ids = TRY(inner_->allocate(uint64_t{launch.grid.x} * args.n_used * sizeof(uint32_t), Use::readback));
@@ -145,7 +150,10 @@ Result<std::unique_ptr<Plan>> NaiveRouting::prepare(std::span<const Launch> laun
       set_args(launch, args);
     }
     piece.push_back(launch);
-    if (launch.key.id == KernelId::moe_combine) TRY(end_piece(std::nullopt));
+    if (launch.key.id == KernelId::moe_combine && pick != nullptr) {
+      TRY(end_piece(std::nullopt));
+      pick = nullptr;
+    }
   }
   TRY(end_piece(std::nullopt));
   return std::unique_ptr<Plan>(std::move(plan));

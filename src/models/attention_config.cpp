@@ -15,8 +15,10 @@ constexpr uint64_t kMostGroupValues = 1u << 17;  // heads that share a key-value
 
 }  // namespace
 
-Result<AttentionConfig> read_attention(Metadata& meta, Config& config) {
+Result<AttentionConfig> read_attention(Metadata& meta, Config& config, const AttentionForm& form) {
   AttentionConfig a;
+  a.form = form;
+  a.eps = config.eps;
   a.n_head = TRY(meta.count("attention.head_count"));
   const bool divides = config.n_embd % a.n_head == 0;
   if (!divides && !meta.has("attention.key_length")) {
@@ -55,13 +57,13 @@ Result<AttentionConfig> read_attention(Metadata& meta, Config& config) {
   return a;
 }
 
-ops::AttentionShape attention_shape(const AttentionConfig& a, const Config& config, const LayerSpec& layer) {
+ops::AttentionShape attention_shape(const AttentionConfig& a, const LayerSpec& layer) {
   return {.n_head = a.n_head,
           .n_kv_head = layer.n_kv_head,
           .d_k = a.d_k,
           .d_v = a.d_v,
-          .scale = 1.0f / std::sqrt(static_cast<float>(a.d_k)),
-          .eps = config.eps};
+          .scale = a.form.scale != 0 ? a.form.scale : 1.0f / std::sqrt(static_cast<float>(a.d_k)),
+          .eps = a.eps};
 }
 
 Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const AttentionConfig& a, const Config& config,
@@ -71,8 +73,16 @@ Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const Attenti
   w.k = TRY(loader.matrix(prefix + "attn_k.weight", layer.n_kv_head * a.d_k, config.n_embd));
   w.v = TRY(loader.matrix(prefix + "attn_v.weight", layer.n_kv_head * a.d_v, config.n_embd));
   w.o = TRY(loader.matrix(prefix + "attn_output.weight", config.n_embd, a.n_head * a.d_v));
-  w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {a.d_k}));
-  w.k_norm = TRY(loader.vector(prefix + "attn_k_norm.weight", {a.d_k}));
+  const QkNorm norm = a.form.qk_norm;
+  if (norm != QkNorm::none) {
+    w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {norm == QkNorm::per_head ? a.d_k : w.q.m}));
+    w.k_norm = TRY(loader.vector(prefix + "attn_k_norm.weight", {norm == QkNorm::per_head ? a.d_k : w.k.m}));
+  }
+  if (a.form.qkv_bias) {
+    w.q_bias = TRY(loader.vector(prefix + "attn_q.bias", {w.q.m}));
+    w.k_bias = TRY(loader.vector(prefix + "attn_k.bias", {w.k.m}));
+    w.v_bias = TRY(loader.vector(prefix + "attn_v.bias", {w.v.m}));
+  }
   return w;
 }
 

@@ -1,19 +1,29 @@
-// Grouped-query attention with q and k norms, as lfm2, lfm2moe and qwen3moe have it.
+// Grouped-query attention: what architectures have in common, and how they differ.
 #pragma once
 #include "models/model.h"
 #include "ops/attention.h"
 
 namespace sluice::models {
 
+enum class QkNorm : uint8_t { none, per_head, all_heads };
+
+struct AttentionForm {
+  QkNorm qk_norm = QkNorm::per_head;
+  bool qkv_bias = false;
+  float scale = 0;  // of the scores; 0: 1 / sqrt(d_k)
+};
+
 // Head counts and sizes common to all attention layers.
 struct AttentionConfig {
+  AttentionForm form;
   uint32_t n_head = 0, d_k = 0, d_v = 0;
   uint32_t n_rot = 0;
+  float eps = 0;  // of the q and k norms
 };
 
 // Also sets the config's n_rot, and the head sizes of its attention layers.
-Result<AttentionConfig> read_attention(Metadata& meta, Config& config);
-ops::AttentionShape attention_shape(const AttentionConfig& a, const Config& config, const LayerSpec& layer);
+Result<AttentionConfig> read_attention(Metadata& meta, Config& config, const AttentionForm& form = {});
+ops::AttentionShape attention_shape(const AttentionConfig& a, const LayerSpec& layer);
 Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const AttentionConfig& a, const Config& config,
                                              const LayerSpec& layer, const std::string& prefix);
 

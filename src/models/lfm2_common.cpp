@@ -45,21 +45,13 @@ Result<Lfm2Mixer> load_lfm2_mixer(WeightLoader& loader, const AttentionConfig& a
   return mixer;
 }
 
-Result<DenseFfn> load_dense_ffn(WeightLoader& loader, const Config& config, uint32_t n_ff, const std::string& prefix) {
-  DenseFfn ffn;
-  ffn.gate = TRY(loader.matrix(prefix + "ffn_gate.weight", n_ff, config.n_embd));
-  ffn.up = TRY(loader.matrix(prefix + "ffn_up.weight", n_ff, config.n_embd));
-  ffn.down = TRY(loader.matrix(prefix + "ffn_down.weight", config.n_embd, n_ff));
-  return ffn;
-}
-
 void build_lfm2_mixer(ops::Graph& g, ops::Residual& residual, const Lfm2Mixer& mixer, const AttentionConfig& a,
                       const Config& config, const ops::RopeTable& rope, uint32_t layer) {
   if (mixer.attention) {
     g.set_stage(backend::Stage::attention);
     const auto& w = *mixer.attention;
     const ops::Tensor h = ops::rms_norm(g, residual, mixer.norm, config.eps, {&w.q, &w.k, &w.v});
-    residual.pending = ops::attention(g, h, w, attention_shape(a, config, config.layers[layer]), rope, layer);
+    residual.pending = ops::attention(g, h, w, attention_shape(a, config.layers[layer]), rope, layer);
   } else {
     g.set_stage(backend::Stage::convolution);
     const ops::Tensor h = ops::rms_norm(g, residual, mixer.norm, config.eps, {&mixer.conv->in});

@@ -12,15 +12,10 @@ struct Lfm2Mixer {
   std::optional<ops::ShortConvWeights> conv;
 };
 
-struct DenseFfn {
-  ops::Weight gate, up, down;
-};
-
 // Fills config.layers: a layer is attention where it has key-value heads and no convolution tensors. Returns the taps.
 Result<uint32_t> read_lfm2_layers(Metadata& meta, Config& config);
 Result<Lfm2Mixer> load_lfm2_mixer(WeightLoader& loader, const AttentionConfig& a, const Config& config, uint32_t n_taps,
                                   uint32_t layer);
-Result<DenseFfn> load_dense_ffn(WeightLoader& loader, const Config& config, uint32_t n_ff, const std::string& prefix);
 // Leaves the layer's output pending.
 void build_lfm2_mixer(ops::Graph& g, ops::Residual& residual, const Lfm2Mixer& mixer, const AttentionConfig& a,
                       const Config& config, const ops::RopeTable& rope, uint32_t layer);

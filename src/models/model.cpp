@@ -97,7 +97,8 @@ Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& co
   return {};
 }
 
-Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate) {
+Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate,
+                                   bool default_renormalise) {
   ops::MoeRule rule;
   rule.gate = default_gate;
   rule.n_expert = config.n_expert;
@@ -125,7 +126,7 @@ Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_
                                "of the picked) are known; use another conversion of the model",
                                meta.architecture(), in_file));
   }
-  rule.renormalise = TRY(meta.flag_or("expert_weights_norm", true));
+  rule.renormalise = TRY(meta.flag_or("expert_weights_norm", default_renormalise));
   rule.scale = TRY(meta.float_or("expert_weights_scale", 1));
   if (rule.scale == 0) rule.scale = 1;  // converters write 0 for "none"
   return rule;
@@ -134,10 +135,19 @@ Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_
 Result<Head> load_head(WeightLoader& loader, const Config& config, const ops::Weight& token_embd,
                        const std::string& norm_name) {
   Head head;
-  head.norm = TRY(loader.vector(norm_name, {config.n_embd}));
+  head.norm = TRY(loader.vector(norm_name, {config.n_embd}, 1 / config.logit_scale));
   head.output =
       loader.has("output.weight") ? TRY(loader.matrix("output.weight", config.n_vocab, config.n_embd)) : token_embd;
   return head;
+}
+
+Result<DenseFfn> load_dense_ffn(WeightLoader& loader, const Config& config, uint32_t n_ff, const std::string& prefix,
+                                const std::string& ending) {
+  DenseFfn ffn;
+  ffn.gate = TRY(loader.matrix(prefix + "ffn_gate" + ending, n_ff, config.n_embd));
+  ffn.up = TRY(loader.matrix(prefix + "ffn_up" + ending, n_ff, config.n_embd));
+  ffn.down = TRY(loader.matrix(prefix + "ffn_down" + ending, config.n_embd, n_ff));
+  return ffn;
 }
 
 Result<ops::MoeWeights> load_moe(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,

@@ -27,7 +27,8 @@ struct Config {
   uint32_t n_expert = 0, n_expert_used = 0;
   float eps = 0;
   float rope_base = 0;
-  uint32_t n_rot = 0;  // values of a head that are rotated
+  float logit_scale = 1;  // logits are divided by it
+  uint32_t n_rot = 0;     // values of a head that are rotated
   std::vector<LayerSpec> layers;
 
   bool recurrent() const;
@@ -36,6 +37,10 @@ struct Config {
 // What the user may change.
 struct Overrides {
   uint32_t n_expert_used = 0;  // 0: as the file says
+};
+
+struct DenseFfn {
+  ops::Weight gate, up, down;
 };
 
 // The final norm and the output matrix, which most architectures share.
@@ -73,11 +78,15 @@ Result<Config> common_config(Metadata& meta);
 Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config);
 // The routing rule of an architecture whose defaults are given; expert_gating_func, _norm and _scale of the file come
 // before them.
-Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate);
+Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate,
+                                   bool default_renormalise = true);
 // `output.weight`, or the embedding where there is none.
 Result<Head> load_head(WeightLoader& loader, const Config& config, const ops::Weight& token_embd,
                        const std::string& norm_name);
-// Router and stacked experts of the layer `prefix`; the bias is the architecture's own affair.
+// SwiGLU networks of the layer `prefix`; `ending` follows ffn_gate, ffn_up and ffn_down.
+Result<DenseFfn> load_dense_ffn(WeightLoader& loader, const Config& config, uint32_t n_ff, const std::string& prefix,
+                                const std::string& ending = ".weight");
+// Router and experts of the layer `prefix`; the bias is the architecture's own affair.
 Result<ops::MoeWeights> load_moe(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,
                                  const std::string& prefix);
 

@@ -11,6 +11,7 @@ namespace sluice::models {
 #define SLUICE_ARCHITECTURES                     \
   SLUICE_ARCHITECTURE("lfm2", create_lfm2)       \
   SLUICE_ARCHITECTURE("lfm2moe", create_lfm2moe) \
+  SLUICE_ARCHITECTURE("qwen3", create_qwen3)     \
   SLUICE_ARCHITECTURE("qwen3moe", create_qwen3moe)
 SLUICE_ARCHITECTURES
 #undef SLUICE_ARCHITECTURE

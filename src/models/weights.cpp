@@ -173,13 +173,13 @@ Result<ops::Weight> WeightLoader::stack(const std::string& name, uint32_t n_expe
   return weight(name, n_expert, m, k, true);
 }
 
-Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vector<uint64_t>& dims) {
+Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vector<uint64_t>& dims, float scale) {
   const gguf::TensorInfo* info = TRY(find(name, dims));
   ops::Vector v;
   v.n = static_cast<uint32_t>(info->n_elements);
   count(info->n_elements * sizeof(float), std::nullopt);
   if (backend_ == nullptr) return v;
-  if (info->type->type == Type::F32) {
+  if (info->type->type == Type::F32 && scale == 1) {
     const std::span<const std::byte> source = file_.data(*info);
     std::vector<uint64_t> addresses = TRY(in_place(source, source.size()));
     if (addresses.empty()) {
@@ -191,10 +191,23 @@ Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vec
   }
   std::vector<float> values(v.n);
   quant::codec(info->type->type).dequantize(file_.data(*info).data(), values.data(), values.size());
+  for (float& value : values) value *= scale;
   backend::Buffer buffer = TRY(backend_->allocate(values.size() * sizeof(float), Use::weights));
   TRY(backend_->upload(buffer.address(), std::as_bytes(std::span(values))));
   v.address = TRY(keep(std::move(buffer), true));
   return v;
+}
+
+Result<std::vector<float>> WeightLoader::rope_factors(const std::string& name, uint32_t n) {
+  const gguf::TensorInfo* info = TRY(find(name, {n}));
+  std::vector<float> values(n);
+  if (backend_ == nullptr) return values;
+  quant::codec(info->type->type).dequantize(file_.data(*info).data(), values.data(), values.size());
+  for (const float value : values) {
+    if (!(value > 0))
+      return Error(Code::corrupt_file, fmt::format("tensor '{}' divides by {}; download the file again", name, value));
+  }
+  return values;
 }
 
 Result<std::vector<std::string>> WeightLoader::unused(uint32_t n_layer) const {
@@ -292,7 +305,7 @@ Result<void> WeightLoader::load(uint32_t n_threads, const std::function<bool(uin
 }
 
 Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& memory, uint32_t n_ctx, uint32_t n_rot,
-                                       float base, uint32_t style) {
+                                       float base, uint32_t style, std::span<const float> factors) {
   constexpr uint32_t kChunk = 1024;
   const uint32_t n_pairs = n_rot / 2;
   const uint64_t row_bytes = uint64_t{n_pairs} * 2 * sizeof(float);
@@ -303,7 +316,10 @@ Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& 
                              n_ctx, static_cast<double>(n_ctx * row_bytes) / 1e9, static_cast<double>(free) / 1e9));
   }
   std::vector<double> frequency(n_pairs);
-  for (uint32_t i = 0; i < n_pairs; ++i) frequency[i] = std::pow(static_cast<double>(base), -2.0 * i / n_rot);
+  for (uint32_t i = 0; i < n_pairs; ++i) {
+    frequency[i] = std::pow(static_cast<double>(base), -2.0 * i / n_rot);
+    if (!factors.empty()) frequency[i] /= static_cast<double>(factors[i]);
+  }
   // Position = chunk + offset: the sines of both, and the addition theorem, in double.
   std::vector<double> offset(uint64_t{std::min(n_ctx, kChunk)} * n_pairs * 2);
   for (uint64_t at = 0; at < offset.size(); at += 2) {

@@ -38,8 +38,10 @@ class WeightLoader {
   Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
   // A matrix whose products must not round their input: the router.
   Result<ops::Weight> exact_matrix(const std::string& name, uint32_t m, uint32_t k);
-  // As f32, whatever the file holds. `dims` in the file's order.
-  Result<ops::Vector> vector(const std::string& name, const std::vector<uint64_t>& dims);
+  // As f32, whatever the file holds, times scale. `dims` in the file's order.
+  Result<ops::Vector> vector(const std::string& name, const std::vector<uint64_t>& dims, float scale = 1);
+  // Divisors of the rotary angles, for make_rope_table: n positive numbers.
+  Result<std::vector<float>> rope_factors(const std::string& name, uint32_t n);
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   // Tensors that nobody asked for. `unsupported` where one of them would change the arithmetic.
@@ -83,8 +85,9 @@ class WeightLoader {
   std::set<uint32_t> host_layers_;
 };
 
-// cos and sin of every position and pair: angle = position / base^(2 i / n_rot).
+// cos and sin of every position and pair: angle = position / base^(2 i / n_rot), divided by the pair's factor where
+// there are any.
 Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& memory, uint32_t n_ctx, uint32_t n_rot,
-                                       float base, uint32_t style);
+                                       float base, uint32_t style, std::span<const float> factors = {});
 
 }  // namespace sluice::models

@@ -99,6 +99,9 @@ Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const Att
   const LayerState& state = g.memory().layers[layer];
   auto qkv = linears(g, h, {&w.q, &w.k, &w.v});
   Tensor &q = qkv[0], &k = qkv[1], &v = qkv[2];
+  if (w.q_bias) add_bias(g, q, *w.q_bias);
+  if (w.k_bias) add_bias(g, k, *w.k_bias, w.q_bias.has_value());
+  if (w.v_bias) add_bias(g, v, *w.v_bias, w.k_bias.has_value());
   if (w.q_norm) rms_norm_heads(g, q, *w.q_norm, shape.eps);
   if (w.k_norm) rms_norm_heads(g, k, *w.k_norm, shape.eps, w.q_norm.has_value());
   rope_heads(g, q, shape.n_head, shape.d_k, rope, false);

@@ -8,7 +8,8 @@ namespace sluice::ops {
 
 struct AttentionWeights {
   Weight q, k, v, o;
-  std::optional<Vector> q_norm, k_norm;  // per head
+  std::optional<Vector> q_bias, k_bias, v_bias;
+  std::optional<Vector> q_norm, k_norm;  // of each head, or of all heads as one row
 };
 
 struct AttentionShape {

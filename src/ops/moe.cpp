@@ -163,6 +163,20 @@ Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRu
   return y;
 }
 
+// Adds the weighted sum of every token's n_used rows of z to the residual stream.
+void combine(Graph& g, Residual& residual, const Tensor& z, uint64_t weight, uint32_t n_used) {
+  kernels::MoeCombineArgs args{};
+  args.out = {residual.x.f32->address};
+  args.z = {z.f32->address};
+  args.weight = {weight};
+  args.step = g.step();
+  args.m = z.n;
+  args.n_used = n_used;
+  args.accumulate = 1;
+  g.launch({.id = KernelId::moe_combine}, args, {(args.m + 63) / 64, g.shape().n_tokens, 1},
+           {.f32_operations = 2.0 * g.shape().n_tokens * n_used * args.m});
+}
+
 }  // namespace
 
 std::vector<float> selection_scores(std::span<const float> logits, std::span<const float> bias, uint32_t gate_rule,
@@ -205,17 +219,26 @@ void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w,
   const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
   expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
 
-  kernels::MoeCombineArgs args{};
-  args.out = {residual.x.f32->address};
-  args.z = {z.f32->address};
-  args.weight = {weight->address};
-  args.step = g.step();
-  args.m = w.down.m;
-  args.n_used = rule.n_used;
-  args.accumulate = 1;
-  g.launch({.id = KernelId::moe_combine}, args, {(args.m + 63) / 64, g.shape().n_tokens, 1},
-           {.f32_operations = 2.0 * static_cast<double>(n_entries) * args.m});
+  combine(g, residual, z, weight->address, rule.n_used);
   g.set_stage(Stage::rest);
+}
+
+// One expert that is always picked: moe_route gives the sigmoid, moe_combine takes it as the expert's weight.
+void add_gated(Graph& g, Residual& residual, const Tensor& h, const Weight& gate, const Tensor& y) {
+  assert(!residual.pending && gate.m == 1);
+  const Tensor logits = linear(g, h, gate);
+  auto sel = g.allocate(uint64_t{g.shape().n_tokens} * sizeof(uint32_t));
+  auto weight = g.allocate(uint64_t{g.shape().n_tokens} * sizeof(float));
+  kernels::MoeRouteArgs args{};
+  args.sel_expert = {sel->address};
+  args.weight = {weight->address};
+  args.logits = {logits.f32->address};
+  args.step = g.step();
+  args.n_expert = args.n_used = 1;
+  args.gate = kernels::kGateSigmoid;
+  args.scale = 1;
+  g.launch({.id = KernelId::moe_route}, args, {g.shape().n_tokens, 1, 1});
+  combine(g, residual, y, weight->address, 1);
 }
 
 }  // namespace sluice::ops

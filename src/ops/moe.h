@@ -29,5 +29,7 @@ std::vector<float> selection_scores(std::span<const float> logits, std::span<con
 
 // Adds the layer's output to the residual stream, which must have nothing pending. `h` is its normalised input.
 void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint32_t layer);
+// Adds sigmoid(gate h) * y to the residual stream, which must have nothing pending: a shared expert. `gate` is one row.
+void add_gated(Graph& g, Residual& residual, const Tensor& h, const Weight& gate, const Tensor& y);
 
 }  // namespace sluice::ops

@@ -57,6 +57,19 @@ void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overla
            {.bytes = 4.0 * w.n, .f32_operations = 4.0 * static_cast<double>(rows) * w.n}, overlaps_previous);
 }
 
+void add_bias(Graph& g, Tensor& x, const Vector& b, bool overlaps_previous) {
+  kernels::AddArgs args{};
+  args.y = args.a = {x.f32->address};
+  args.b = {b.address};
+  args.step = g.step();
+  args.rows = x.rows;
+  args.n = x.n;
+  args.b_is_row = 1;
+  const uint64_t rows = g.max_rows(args.rows);
+  g.launch({.id = KernelId::add}, args, {(args.n + 63) / 64, static_cast<uint32_t>(rows), 1},
+           {.bytes = 4.0 * b.n, .f32_operations = static_cast<double>(rows) * args.n}, overlaps_previous);
+}
+
 void settle(Graph& g, Residual& residual) {
   if (!residual.pending) return;
   kernels::AddArgs args{};

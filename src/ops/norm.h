@@ -19,8 +19,10 @@ Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
 // A plain tensor's rows.
 Tensor rms_norm(Graph& g, const Tensor& x, const Vector& w, float eps,
                 std::initializer_list<const Weight*> readers = {});
-// Each of `x`'s heads by itself, in place: x is (rows, n_head, d), w is (d).
+// Each of `x`'s heads by itself, in place: x is (rows, n_head, d), w is (d); or (n_head * d), all of them as one row.
 void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overlaps_previous = false);
+// Adds b to every row of x, in place.
+void add_bias(Graph& g, Tensor& x, const Vector& b, bool overlaps_previous = false);
 // Adds what is pending.
 void settle(Graph& g, Residual& residual);
 

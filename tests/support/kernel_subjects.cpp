@@ -140,7 +140,8 @@ bool flushes_subnormals(Device& device) {
                               .b = job.in(std::vector<float>{0.0f}),
                               .step = job.step(make_step(1)),
                               .rows = {kernels::kRowsOfTokens, 1},
-                              .n = 1};
+                              .n = 1,
+                              .b_is_row = 0};
   job.launch({.id = KernelId::add}, args, {1, 1, 1});
   return job.read(args.y, 1)[0] == 0;
 }

@@ -52,7 +52,7 @@ void swiglu(const kernels::SwigluArgs& a, Worker& worker) {
 
 void add_rows(const kernels::AddArgs& args, Worker& worker) {
   by_stretches(worker, rows_of(*at(args.step), args.rows), args.n, [&](uint64_t r, uint64_t begin, uint64_t end) {
-    const float *a = at(args.a) + r * args.n, *b = at(args.b) + r * args.n;
+    const float *a = at(args.a) + r * args.n, *b = at(args.b) + (args.b_is_row != 0 ? 0 : r * args.n);
     float* y = at(args.y) + r * args.n;
     by_lanes(begin, end,
              [&](uint64_t i, uint32_t n) { store_up_to(y + i, add(load_up_to(a + i, n), load_up_to(b + i, n)), n); });

@@ -1,0 +1,28 @@
+// A model whose layers are all attention and a feed-forward network, dense or of experts, each behind a norm. Most
+// architectures are that, and say here how they differ.
+#pragma once
+#include "models/attention_config.h"
+
+namespace sluice::models {
+
+struct DecoderForm {
+  AttentionForm attention;
+  uint32_t rope_style = 0;    // kernels/rope.h
+  bool rope_factors = false;  // files may bring divisors of the angles, rope_freqs.weight
+  const char* ffn_norm = "ffn_norm.weight";
+
+  // Experts, in all layers but the first n_dense. n_ff_expert 0: in none.
+  uint32_t n_ff_expert = 0, n_dense = 0;
+  uint32_t gate = kernels::kGateSoftmaxAll;
+  bool renormalise = true;
+  bool selection_bias = false;
+  uint32_t n_ff_shared = 0;  // of an expert that every token takes; 0: there is none
+  bool shared_gate = false;  // its output is weighted by a sigmoid
+
+  // Of the embedding, of what a layer adds to the residual stream, and the divisor of the logits.
+  float embedding_scale = 1, residual_scale = 1, logit_scale = 1;
+};
+
+Result<std::unique_ptr<Model>> create_decoder(Metadata& meta, const Overrides& overrides, const DecoderForm& form);
+
+}  // namespace sluice::models
