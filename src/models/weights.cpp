@@ -113,6 +113,28 @@ Result<void> WeightLoader::expert_table(ops::Weight& w, const std::vector<uint64
   return {};
 }
 
+Result<std::vector<const gguf::TensorInfo*>> WeightLoader::find_parts(const std::string& name, uint32_t n_expert,
+                                                                      uint32_t m, uint32_t k) {
+  std::vector<const gguf::TensorInfo*> parts;
+  const size_t at = name.find("_exps.");
+  const auto part_name = [&](uint32_t e) { return fmt::format("{}.{}{}", name.substr(0, at), e, name.substr(at + 5)); };
+  if (n_expert == 0 || has(name) || at == name.npos || !has(part_name(0))) {
+    std::vector<uint64_t> dims = {k, m};
+    if (n_expert != 0) dims.push_back(n_expert);
+    parts.push_back(TRY(find(name, dims)));
+    return parts;
+  }
+  for (uint32_t e = 0; e < n_expert; ++e) {
+    parts.push_back(TRY(find(part_name(e), {k, m})));
+    if (parts[e]->type != parts[0]->type) {
+      return Error(Code::unsupported, fmt::format("tensor '{}' has another type than that of the first expert; use a "
+                                                  "file with one type for all experts of a layer",
+                                                  part_name(e)));
+    }
+  }
+  return parts;
+}
+
 Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k,
                                          bool may_repack) {
   if (k > kMostColumns) {
@@ -120,17 +142,15 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
                  fmt::format("tensor '{}' has rows of {} values, more than this program allows ({}); use another model",
                              name, k, kMostColumns));
   }
-  std::vector<uint64_t> dims = {k, m};
-  if (n_expert != 0) dims.push_back(n_expert);
-  const gguf::TensorInfo* info = TRY(find(name, dims));
+  const auto parts = TRY(find_parts(name, n_expert, m, k));
   ops::Weight w;
-  w.type = info->type->type;
+  w.type = parts[0]->type->type;
   w.m = m;
   w.k = k;
   w.n_expert = n_expert;
   w.matrix_bytes = quant::row_bytes(w.type, k) * m;
   const std::optional<uint32_t> layer = n_expert != 0 ? block_of(name) : std::nullopt;
-  count(info->n_bytes, layer);
+  count(parts.size() * parts[0]->n_bytes, layer);
   if (n_expert != 0) count(n_expert * sizeof(uint64_t), std::nullopt);
   if (backend_ == nullptr) return w;
 
@@ -138,7 +158,6 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
   const bool packs = may_repack && repack_ && quant::has_panel16(w.type) &&
                      backend_->has({.id = product, .type = w.type, .layout = Layout::panel16});
   const uint64_t n_matrices = std::max(n_expert, 1u), source_bytes = w.matrix_bytes;
-  const std::span<const std::byte> source = file_.data(*info);
   std::vector<uint64_t> addresses;
   if (packs) {
     w.layout = Layout::panel16;
@@ -148,13 +167,18 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
         !backend_->caps().reference) {
       slow_.push_back(fmt::format("{} ({})", name, type_info(w.type).name));
     }
-    addresses = TRY(in_place(source, w.matrix_bytes));
+    for (const gguf::TensorInfo* part : parts) {
+      for (const uint64_t address : TRY(in_place(file_.data(*part), w.matrix_bytes))) addresses.push_back(address);
+    }
   }
   if (addresses.empty()) {
     const bool on_host = layer && host_layers_.contains(*layer);
     addresses = TRY(allocate(w.matrix_bytes, n_matrices, on_host ? Use::host_weights : Use::weights));
-    for (uint64_t e = 0; e < n_matrices; ++e)
-      jobs_.push_back({w.type, source.data() + e * source_bytes, m, k, addresses[e], packs});
+    const uint64_t n_in_part = n_matrices / parts.size();
+    for (uint64_t e = 0; e < n_matrices; ++e) {
+      const std::byte* source = file_.data(*parts[e / n_in_part]).data() + e % n_in_part * source_bytes;
+      jobs_.push_back({w.type, source, m, k, addresses[e], packs});
+    }
   }
   w.address = addresses[0];
   if (n_expert != 0) TRY(expert_table(w, addresses));

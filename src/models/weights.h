@@ -35,6 +35,7 @@ class WeightLoader {
 
   // Each names the tensor in its error where it is missing or has another shape. Contents come with load().
   Result<ops::Weight> matrix(const std::string& name, uint32_t m, uint32_t k);
+  // One matrix per expert; "blk.0.ffn_up_exps.weight" may come as "blk.0.ffn_up.E.weight", as older files have it.
   Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
   // A matrix whose products must not round their input: the router.
   Result<ops::Weight> exact_matrix(const std::string& name, uint32_t m, uint32_t k);
@@ -64,6 +65,9 @@ class WeightLoader {
   };
 
   Result<const gguf::TensorInfo*> find(const std::string& name, const std::vector<uint64_t>& dims);
+  // The tensors that hold a weight: one, or one for each expert.
+  Result<std::vector<const gguf::TensorInfo*>> find_parts(const std::string& name, uint32_t n_expert, uint32_t m,
+                                                          uint32_t k);
   Result<ops::Weight> weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack);
   Result<uint64_t> keep(backend::Buffer buffer, bool allocated);
   // Addresses of matrices used in place; empty where the backend cannot.

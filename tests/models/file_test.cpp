@@ -63,6 +63,20 @@ TEST_F(ModelFiles, TinyModelsLoadAndAgreeWithTheReference) {
   }
 }
 
+TEST_F(ModelFiles, ExpertsMayHaveATensorEach) {
+  for (const bool repack : {true, false}) {
+    EngineOptions options;
+    options.repack = repack;
+    auto stacked = load(tiny_mixtral(true), options), apart = load(tiny_mixtral(false), options);
+    ASSERT_TRUE(stacked && apart) << (stacked ? apart : stacked).error().message;
+    EXPECT_EQ(run(**stacked).logits, run(**apart).logits);
+    EXPECT_TRUE((*apart)->model().unused_tensors.empty());
+  }
+  const std::string last = "blk.1.ffn_up.5.weight";
+  GgufBuilder broken = tiny_mixtral(false);
+  EXPECT_TRUE(names(refusal(broken.patch_bytes("tensor/" + last + "/bytes", "blk.1.ffn_up.6.weight")), last));
+}
+
 TEST_F(ModelFiles, EveryMissingTensorIsNamed) {
   const GgufBuilder whole = tiny_lfm2moe();
   const std::string path = dir_.file("whole.gguf");

@@ -94,4 +94,33 @@ GgufBuilder tiny_qwen3moe(const TinyShape& s) {
   return b;
 }
 
+GgufBuilder tiny_mixtral(bool stacked) {
+  const TinyShape s;
+  GgufBuilder b;
+  common(b, "llama", s);
+  b.set("llama.feed_forward_length", Value::of(s.n_ff_expert));
+  b.set("llama.attention.head_count_kv", Value::of(s.n_kv_head));
+  vector(b, "output_norm.weight", s.n_embd);
+  for (const std::string p : {"blk.0.", "blk.1."}) {
+    vector(b, p + "attn_norm.weight", s.n_embd);
+    vector(b, p + "ffn_norm.weight", s.n_embd);
+    matrix(b, p + "attn_q.weight", s.n_embd, s.n_embd);
+    matrix(b, p + "attn_k.weight", s.n_embd / 2, s.n_embd);
+    matrix(b, p + "attn_v.weight", s.n_embd / 2, s.n_embd);
+    matrix(b, p + "attn_output.weight", s.n_embd, s.n_embd);
+    matrix(b, p + "ffn_gate_inp.weight", s.n_expert, s.n_embd);
+    for (const std::string name : {"ffn_gate", "ffn_up", "ffn_down"}) {
+      const bool down = name == "ffn_down";
+      const uint64_t k = down ? s.n_ff_expert : s.n_embd, m = down ? s.n_embd : s.n_ff_expert;
+      const auto values = random_values(k * m * s.n_expert, m + name.size(), 0.2f);
+      if (stacked) b.add(p + name + "_exps.weight", {k, m, s.n_expert}, Type::Q4_0, values);
+      for (uint64_t e = 0; e < s.n_expert && !stacked; ++e) {
+        const auto one = std::span(values).subspan(e * k * m, k * m);
+        b.add(p + name + "." + std::to_string(e) + ".weight", {k, m}, Type::Q4_0, one);
+      }
+    }
+  }
+  return b;
+}
+
 }  // namespace sluice::test

@@ -12,6 +12,8 @@ struct TinyShape {
 
 // Two layers: a dense one with a convolution, a routed one with attention.
 GgufBuilder tiny_lfm2moe(const TinyShape& shape = {});
+// Two routed layers with attention, as Mixtral; its experts stacked, or a tensor for each.
+GgufBuilder tiny_mixtral(bool stacked);
 // Two routed layers with attention.
 GgufBuilder tiny_qwen3moe(const TinyShape& shape = {});
 
