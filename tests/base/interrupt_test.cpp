@@ -81,7 +81,7 @@ TEST(Interrupt, BlockingReadReturns) {
               const pid_t self = getpid();
               const pid_t other = fork();
               if (other == 0) {
-                usleep(100'000);
+                usleep(300'000);
                 kill(self, SIGINT);
                 _exit(0);
               }

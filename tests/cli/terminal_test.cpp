@@ -2,10 +2,11 @@
 #include <stdlib.h>
 #include <termios.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
 #include "cli/program.h"
-#include "support/sanitizer.h"
 
 namespace sluice::test {
 namespace {
@@ -104,13 +105,20 @@ TEST(OnATerminal, text_of_models_holds_no_commands) {
 }
 
 TEST(OnATerminal, a_dumb_one_gets_no_progress_bars) {
-  // Long enough for a bar, which comes after 0.3 s.
-  const std::string n_repeat = kSanitized ? "4" : "40";
-  for (const std::string term : {"dumb", "xterm"}) {
-    Terminal bench({"bench", "-p", "0", "-n", "64", "-r", n_repeat}, term);
-    EXPECT_EQ(bench.finish(), 0);
-    EXPECT_EQ(bench.all.find("\x1b[K") != std::string::npos, term == "xterm") << bench.all;
-  }
+  // A bar comes when the work has lasted a while. Hours of work, so that no machine is too fast for one.
+  const Arguments hours = {"bench", "-p", "0", "-n", "1000", "-r", "1000"};
+  const auto start = std::chrono::steady_clock::now();
+  Terminal with_bar(hours, "xterm");
+  EXPECT_TRUE(with_bar.wait_for("\x1b[K")) << with_bar.all;
+  const auto until_bar = std::chrono::steady_clock::now() - start;
+  with_bar.type(kCtrlC);
+  EXPECT_EQ(with_bar.finish(), 130);
+
+  Terminal dumb(hours, "dumb");
+  std::this_thread::sleep_for(2 * until_bar);
+  dumb.type(kCtrlC);
+  EXPECT_EQ(dumb.finish(), 130);
+  EXPECT_EQ(dumb.all.find('\x1b'), std::string::npos) << dumb.all;
 }
 
 TEST(OnATerminal, ctrl_c_at_the_prompt_of_a_chat_only_hints) {
@@ -154,12 +162,14 @@ TEST(Endless, input_is_refused_and_ctrl_c_ends_the_reading) {
       close(2);
       become_program({"run", "-"});
     }
-    usleep(300'000);
+    close(ends[0]);
+    // More than a pipe holds: written when the program reads, which is after it learnt to catch signals.
+    const std::string text(size_t{1} << 20, 'a');
+    EXPECT_EQ(write(ends[1], text.data(), text.size()), ssize_t(text.size()));
     kill(pid, number);
     int status = 0;
     waitpid(pid, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + number) << status;
-    close(ends[0]);
     close(ends[1]);
   }
 }

@@ -191,7 +191,7 @@ TEST(GgufReader, LargeVocabulariesOpenFast) {
     const auto file = File::open(dir.file("vocab.gguf"), {.mmap = mmap});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     ASSERT_TRUE(file) << file.error().message;
-    EXPECT_LT(seconds.count(), 1.0);
+    EXPECT_LT(seconds.count(), 20.0);  // a quadratic step would take minutes
     RecordProperty(mmap ? "mapped_us" : "read_us", static_cast<int>(seconds.count() * 1e6));
     EXPECT_EQ(file->find("tokenizer.ggml.merges")->array_size(), 150'000u);
   }

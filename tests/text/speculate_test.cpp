@@ -103,7 +103,7 @@ TEST(Speculator, is_fast_where_everything_matches) {
   const auto start = std::chrono::steady_clock::now();
   for (const Ids& ids : {same, mixed}) after(ids);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_LT(seconds, 2.0);  // some 10 ms; a search over the whole text at every token would take minutes
+  EXPECT_LT(seconds, 20.0);  // some 10 ms; a search over the whole text at every token would take minutes
 }
 
 }  // namespace
