@@ -56,6 +56,7 @@ struct ModelInfo {
   uint32_t n_expert = 0, n_expert_used = 0;
   std::vector<uint32_t> moe_layers;
   uint64_t n_parameters = 0, n_parameters_used = 0;  // used per token
+  int32_t pooling_type = -1;  // how the file wants embeddings pooled, by its own numbers; -1: it does not say
   uint64_t file_bytes = 0;
   uint64_t weight_bytes_per_token = 0;  // read to decode one token, cache not counted
   std::vector<std::string> unused_tensors;
@@ -169,6 +170,7 @@ struct StepOptions {
   bool routing = false;             // report the choices (read back: for tools)
   bool gate = false;                // and the gate logits and scores
   bool greedy = false;              // the most probable token of each row, in place of its logits; a sampler goes first
+  bool embeddings = false;          // the final states in place of logits; with neither `greedy` nor a sampler
   const Routing* forced = nullptr;  // take these experts, weighted by the model's own rule
   std::function<bool(uint32_t done_tokens, uint32_t total_tokens)> on_progress;  // after every ubatch; false cancels
 };
@@ -177,6 +179,7 @@ struct StepResult {
   uint32_t n_vocab = 0;
   std::vector<uint32_t> first_row;  // per input: its first row in `logits`; its last row is the next one's first - 1
   std::vector<float> logits;        // (n_rows, n_vocab); empty where every row's token is wanted instead
+  std::vector<float> embeddings;    // (n_rows, n_embd) where asked for: after the final norm, of any length
   std::vector<Token> tokens;        // (n_rows) with `greedy` or a sampler; -1 where the row failed or has neither
   std::vector<uint8_t> row_failed;  // per row: 1 where a token's routing could not be computed (all gate logits NaN)
   Routing routing;

@@ -19,6 +19,7 @@ Result<int> routes_command(Arguments argv);
 Result<int> devices_command(Arguments argv);
 Result<int> quantize_command(Arguments argv);
 Result<int> perplexity_command(Arguments argv);
+Result<int> embed_command(Arguments argv);
 Result<int> pin_command(Arguments argv);
 Result<int> kernels_command(Arguments argv);
 

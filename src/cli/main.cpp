@@ -28,10 +28,11 @@ constexpr Command kCommands[] = {
     {"devices", "processors and memory that can be used", devices_command},
     {"quantize", "write a GGUF file with other tensor types", quantize_command},
     {"perplexity", "how well a model predicts a text", perplexity_command},
+    {"embed", "texts as vectors", embed_command},
     {"pin", "compare every backend with the reference, on a model", pin_command},
     {"kernels", "the kernels of this build, and their GPU code", kernels_command},
 };
-constexpr std::string_view kLaterCommands[] = {"serve", "render", "pull", "list", "rm", "embed"};
+constexpr std::string_view kLaterCommands[] = {"serve", "render", "pull", "list", "rm"};
 
 std::string overview() {
   std::string out =

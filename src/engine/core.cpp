@@ -97,11 +97,11 @@ Result<void> allocate_step(Core& core, const EngineOptions& options) {
   core.memory.step = TRY(make_buffer(core, at, Use::staging));
   core.memory.residual =
       TRY(make_buffer(core, uint64_t{core.n_ubatch} * config.n_embd * sizeof(float), Use::activations));
-  core.memory.logits =
-      TRY(make_buffer(core, uint64_t{core.max_logit_rows} * config.n_vocab * sizeof(float), Use::activations));
+  core.memory.logits = TRY(
+      make_buffer(core, uint64_t{core.max_logit_rows} * config.most_row_floats() * sizeof(float), Use::activations));
   core.memory.sampled = TRY(make_buffer(core, uint64_t{core.max_logit_rows} * sizeof(uint32_t), Use::readback));
   core.info.scratch_bytes += at + uint64_t{core.n_ubatch} * config.n_embd * sizeof(float) +
-                             uint64_t{core.max_logit_rows} * config.n_vocab * sizeof(float);
+                             uint64_t{core.max_logit_rows} * config.most_row_floats() * sizeof(float);
   if (core.backend->caps().unified) return {};
   // Memory that was planned is taken now: later steps need no more.
   const uint64_t n_bytes = core.most_arena_bytes(sizes, core.info.n_ctx);
@@ -232,7 +232,9 @@ void Core::record(ops::Graph& g, PlanKey key) const {
     residual.x.f32 = std::make_shared<ops::Block>();
     residual.x.f32->address = memory.residual;
   }
-  if (key.n_out != 0) {
+  if (key.n_out != 0 && key.embeddings) {
+    model->build_embeddings(g, residual);
+  } else if (key.n_out != 0) {
     model->build_head(g, residual);
     if (key.pick == Pick::greedy) ops::sample_greedy(g, model->config().n_vocab);
     if (key.pick == Pick::by_rules) ops::sample_by_rules(g, model->config().n_vocab);

@@ -53,6 +53,7 @@ struct PlanKey {
   uint32_t n_out = 0;     // 0: no head
   bool capture = false, force = false;
   Pick pick = Pick::none;
+  bool embeddings = false;  // in place of logits
   auto operator<=>(const PlanKey&) const = default;
 };
 

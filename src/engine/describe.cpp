@@ -25,6 +25,8 @@ ModelInfo describe_model(const gguf::File& file, const models::Config& config) {
   for (uint32_t i = 0; i < config.n_layer; ++i) {
     if (config.layers[i].moe) info.moe_layers.push_back(i);
   }
+  if (const auto pooling = file.get_uint(config.architecture + ".pooling_type"))
+    info.pooling_type = static_cast<int32_t>(std::min<uint64_t>(*pooling, INT32_MAX));
   info.file_bytes = file.file_bytes();
   const bool tied = file.find_tensor("output.weight") == nullptr;
   double bytes_per_token = 0, used = 0;
@@ -60,7 +62,8 @@ uint64_t scratch_bytes(const models::Model& model) {
   ops::Graph graph(**backend, memory, {n_ubatch, n_rows}, 0);
   ops::Residual residual = model.build(graph);
   model.build_head(graph, residual);
-  return graph.arena_bytes() + (uint64_t{n_ubatch} * config.n_embd + uint64_t{n_rows} * config.n_vocab) * sizeof(float);
+  return graph.arena_bytes() +
+         (uint64_t{n_ubatch} * config.n_embd + uint64_t{n_rows} * config.most_row_floats()) * sizeof(float);
 }
 
 }  // namespace

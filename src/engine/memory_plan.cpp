@@ -136,7 +136,7 @@ MemoryNeeds memory_needs(const Core& core, const models::WeightSizes& weights, c
   needs.fixed += whole_pages(options.n_cache_tokens) * cache;
   needs.fixed += step_layout(sizes, options, n_ctx).n_bytes + core.most_arena_bytes(sizes, 0);
   needs.fixed += uint64_t{sizes.n_ubatch} * config.n_embd * sizeof(float);
-  needs.fixed += uint64_t{sizes.max_logit_rows} * config.n_vocab * sizeof(float);
+  needs.fixed += uint64_t{sizes.max_logit_rows} * config.most_row_floats() * sizeof(float);
   needs.per_position = config.n_rot * sizeof(float);
   if (n_ctx != 0) {
     const uint64_t ranges = core.most_arena_bytes(sizes, n_ctx) - core.most_arena_bytes(sizes, 0);

@@ -309,7 +309,8 @@ class StepRun {
     result_.n_vocab = core_.model->config().n_vocab;
     size_t n_rows = 0;
     for (const Ubatch& ubatch : ubatches) n_rows += ubatch.out_tokens.size();
-    result_.logits.resize(pick_ != Pick::none ? 0 : n_rows * result_.n_vocab);
+    result_.logits.resize(pick_ != Pick::none || options_.embeddings ? 0 : n_rows * result_.n_vocab);
+    result_.embeddings.resize(options_.embeddings ? n_rows * core_.model->config().n_embd : 0);
     result_.tokens.assign(options_.greedy || samples_ ? n_rows : 0, -1);
     result_.row_failed.resize(n_rows);
     result_.first_row.clear();
@@ -344,9 +345,13 @@ class StepRun {
     const auto n_out = static_cast<uint32_t>(out.size());
     const bool together = n_out <= core_.max_logit_rows;
     const bool capture = (options_.routing || options_.gate) && core_.model->config().n_expert != 0;
+    const bool head_too = together && n_out != 0;
     const PlanKey key{bucket(ubatch.n_tokens, core_.n_ubatch),
-                      together && n_out != 0 ? bucket(n_out, core_.max_logit_rows) : 0, capture,
-                      options_.forced != nullptr, together && n_out != 0 ? pick_ : Pick::none};
+                      head_too ? bucket(n_out, core_.max_logit_rows) : 0,
+                      capture,
+                      options_.forced != nullptr,
+                      head_too ? pick_ : Pick::none,
+                      head_too && options_.embeddings};
     PreparedStep* step = TRY(core_.prepared(key));
     set_out(together ? out : std::span<const uint32_t>());
     TRY(image_.upload());
@@ -357,7 +362,8 @@ class StepRun {
     if (together) return read_rows(n_out);
     for (uint32_t first = 0; first < n_out; first += core_.max_logit_rows) {
       const uint32_t n = std::min(core_.max_logit_rows, n_out - first);
-      PreparedStep* head = TRY(core_.prepared({0, bucket(n, core_.max_logit_rows), false, false, pick_}));
+      PreparedStep* head =
+          TRY(core_.prepared({0, bucket(n, core_.max_logit_rows), false, false, pick_, options_.embeddings}));
       set_out(out.subspan(first, n));
       TRY(image_.upload_out());
       TRY(core_.backend->wait(core_.backend->run(*head->plan)));
@@ -380,12 +386,16 @@ class StepRun {
       rows_read_ += n_rows;
       return {};
     }
-    const size_t n = size_t{n_rows} * result_.n_vocab;
-    TRY(core_.backend->download(
-        std::as_writable_bytes(std::span(result_.logits).subspan(rows_read_ * result_.n_vocab, n)),
-        core_.memory.logits));
-    for (const size_t end = rows_read_ + n_rows; rows_read_ < end; ++rows_read_)
-      result_.row_failed[rows_read_] = has_nan(result_.row(rows_read_)) ? 1 : 0;
+    const models::Config& config = core_.model->config();
+    const size_t width = options_.embeddings ? config.n_embd : config.n_vocab;
+    std::vector<float>& to = options_.embeddings ? result_.embeddings : result_.logits;
+    const std::span<float> rows = std::span(to).subspan(rows_read_ * width, n_rows * width);
+    TRY(core_.backend->download(std::as_writable_bytes(rows), core_.memory.logits));
+    for (uint32_t i = 0; i < n_rows; ++i)
+      result_.row_failed[rows_read_ + i] = has_nan(rows.subspan(i * width, width)) ? 1 : 0;
+    rows_read_ += n_rows;
+    if (options_.embeddings && config.logit_scale != 1)
+      for (float& value : rows) value *= config.logit_scale;
     return {};
   }
 
@@ -443,6 +453,8 @@ Result<void> run_step(const std::shared_ptr<Core>& core, std::span<const StepInp
   if (inputs.empty())
     return Error(Code::invalid_argument, "a step without sequences computes nothing; give at least one");
   TRY(check_inputs(*core, inputs));
+  if (options.embeddings && (options.greedy || std::any_of(inputs.begin(), inputs.end(), has_sampler)))
+    return Error(Code::invalid_argument, "embeddings leave no logits to pick tokens from; ask for one of them");
   if (options.forced != nullptr) TRY(check_forced(*core, inputs, *options.forced));
   std::vector<size_t> lengths;
   for (const StepInput& input : inputs) lengths.push_back(input.sequence->impl().tokens.size());

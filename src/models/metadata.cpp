@@ -61,7 +61,7 @@ constexpr Arithmetic kArithmetic[] = {
 
 // Read elsewhere, or only for people.
 constexpr std::string_view kHarmless[] = {
-    "attention.layer_norm_epsilon",         "context_length", "rope.scaling.finetuned",
+    "attention.layer_norm_epsilon",         "context_length", "pooling_type", "rope.scaling.finetuned",
     "rope.scaling.original_context_length", "vocab_size",
 };
 

@@ -33,6 +33,12 @@ void Model::build_head(ops::Graph& g, ops::Residual& residual) const {
   ops::linear_into(g, h, head_.output, g.memory().logits);
 }
 
+void Model::build_embeddings(ops::Graph& g, ops::Residual& residual) const {
+  ops::settle(g, residual);
+  g.set_stage(backend::Stage::head);
+  ops::rms_norm_into(g, ops::gather_out(g, residual.x), head_.norm, config_.eps, g.memory().logits);
+}
+
 Result<uint32_t> vocabulary_rows(const gguf::File& file, uint32_t n_embd) {
   const gguf::TensorInfo* embd = file.find_tensor("token_embd.weight");
   if (embd == nullptr) {

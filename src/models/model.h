@@ -32,6 +32,8 @@ struct Config {
   std::vector<LayerSpec> layers;
 
   bool recurrent() const;
+  // Floats of a row that a step gives back: logits, or an embedding.
+  uint32_t most_row_floats() const { return n_vocab > n_embd ? n_vocab : n_embd; }
 };
 
 // What the user may change.
@@ -61,6 +63,8 @@ class Model {
   virtual ops::Residual build(ops::Graph& g) const = 0;
   // Logits of the rows that are wanted, into the graph's memory.
   virtual void build_head(ops::Graph& g, ops::Residual& residual) const;
+  // In their place what the output matrix would multiply, (n_out, n_embd), divided by Config::logit_scale.
+  void build_embeddings(ops::Graph& g, ops::Residual& residual) const;
 
  protected:
   explicit Model(Config config) : config_(std::move(config)) {}

@@ -97,7 +97,7 @@ struct Shape {
 struct Memory {
   uint64_t step = 0;         // StepState
   uint64_t residual = 0;     // f32 (n_ubatch, n_embd): the residual stream
-  uint64_t logits = 0;       // f32 (max_logit_rows, n_vocab)
+  uint64_t logits = 0;       // f32 (max_logit_rows, n_vocab), or embeddings (max_logit_rows, n_embd)
   uint64_t sampled = 0;      // u32 (max_logit_rows): the tokens that the device picked
   uint64_t slot_stride = 0;  // floats from a sequence's recurrent state to the next
   uint32_t n_ctx = 0;        // positions of a sequence, at most

@@ -5,18 +5,11 @@
 namespace sluice::ops {
 namespace {
 
-Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float eps,
-            std::initializer_list<const Weight*> readers) {
-  bool q8 = false, f32 = readers.size() == 0;
-  for (const Weight* reader : readers) (reader->wants_q8() ? q8 : f32) = true;
-  Tensor y;
-  y.rows = x.rows;
-  y.n = x.n;
-  if (f32) y.f32 = g.allocate(g.max_rows(x.rows) * x.n * sizeof(float));
-  if (q8) *y.q8 = g.allocate(g.max_rows(x.rows) * kernels::q8_row_bytes(x.n));
+// y and y_q8: where to, 0 for not in that form.
+void norm_to(Graph& g, uint64_t y, uint64_t y_q8, const Tensor& x, const Tensor* add, const Vector& w, float eps) {
   kernels::RmsNormArgs args{};
-  if (f32) args.y = {y.f32->address};
-  if (q8) args.y_q8 = {(*y.q8)->address};
+  args.y = {y};
+  args.y_q8 = {y_q8};
   args.x = {x.f32->address};
   if (add != nullptr) args.add = {add->f32->address};
   if (add != nullptr) args.sum = args.x;
@@ -28,6 +21,18 @@ Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float
   const double elements = static_cast<double>(g.max_rows(x.rows)) * x.n;
   g.launch({.id = KernelId::rms_norm}, args, {1, static_cast<uint32_t>(g.max_rows(x.rows)), 1},
            {.bytes = 4.0 * w.n, .f32_operations = 4 * elements});
+}
+
+Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float eps,
+            std::initializer_list<const Weight*> readers) {
+  bool q8 = false, f32 = readers.size() == 0;
+  for (const Weight* reader : readers) (reader->wants_q8() ? q8 : f32) = true;
+  Tensor y;
+  y.rows = x.rows;
+  y.n = x.n;
+  if (f32) y.f32 = g.allocate(g.max_rows(x.rows) * x.n * sizeof(float));
+  if (q8) *y.q8 = g.allocate(g.max_rows(x.rows) * kernels::q8_row_bytes(x.n));
+  norm_to(g, f32 ? y.f32->address : 0, q8 ? (*y.q8)->address : 0, x, add, w, eps);
   return y;
 }
 
@@ -42,6 +47,10 @@ Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
 
 Tensor rms_norm(Graph& g, const Tensor& x, const Vector& w, float eps, std::initializer_list<const Weight*> readers) {
   return norm(g, x, nullptr, w, eps, readers);
+}
+
+void rms_norm_into(Graph& g, const Tensor& x, const Vector& w, float eps, uint64_t y) {
+  norm_to(g, y, 0, x, nullptr, w, eps);
 }
 
 void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overlaps_previous) {

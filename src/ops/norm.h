@@ -19,6 +19,8 @@ Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
 // A plain tensor's rows.
 Tensor rms_norm(Graph& g, const Tensor& x, const Vector& w, float eps,
                 std::initializer_list<const Weight*> readers = {});
+// The same written as f32 to memory that outlives the graph.
+void rms_norm_into(Graph& g, const Tensor& x, const Vector& w, float eps, uint64_t y);
 // Each of `x`'s heads by itself, in place: x is (rows, n_head, d), w is (d); or (n_head * d), all of them as one row.
 void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overlaps_previous = false);
 // Adds b to every row of x, in place.

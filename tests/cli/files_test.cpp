@@ -47,6 +47,21 @@ TEST(Logits, equal_the_reference_in_any_chunks) {
   }
 }
 
+TEST(Embed, writes_a_vector_for_each_text) {
+  const TempDir folder;
+  write_file(folder.file("t.json"), R"(["Once upon a time", "There was"])");
+  const json out =
+      json_of(sluice({"embed", "--texts", folder.file("t.json"), "--out", folder.file("e.npy"), "--json"}));
+  const NpyArray vectors = npy(folder.file("e.npy"));
+  ASSERT_EQ(vectors.shape, (std::vector<uint64_t>{2, out["n_embd"]}));
+  EXPECT_EQ(vectors.f32.size(), out["embeddings"][0].size() + out["embeddings"][1].size());
+  EXPECT_EQ(vectors.f32[0], out["embeddings"][0][0].get<float>());
+  const json one = json_of(sluice({"embed", "Once upon a time", "--json"}));
+  EXPECT_EQ(one["embeddings"][0], out["embeddings"][0]);
+  const json states = json_of(sluice({"embed", "Once upon a time", "--json", "--pooling", "none"}));
+  EXPECT_EQ(states["embeddings"].back(), one["embeddings"][0]);
+}
+
 TEST(Logits, routing_is_written_and_replayed) {
   const TempDir folder;
   const std::string name = "lfm2moe-q4_0";

@@ -55,6 +55,8 @@ std::vector<Row> rows() {
       {{"help", "nothing"}, 2, "no command"},
       {{"serve"}, 2, "not part of this version yet"},
       {{"pull", "a/b"}, 2, "not part of this version yet"},
+      {{"embed", "x", "--pooling", "first"}, 2, "none, mean, cls and last"},
+      {{"embed", "x", "--texts", "t.json"}, 2, "one argument too many"},
       {{"pin", "--reference", m}, 2, "leave --reference out"},
       {{"pin", "--max-nmse", "x", m}, 2, "--max-nmse needs a number"},
       {{"kernels", "gemw"}, 2, "did you mean gemv?"},
