@@ -23,6 +23,12 @@ namespace sluice {
 
 class Sampler;
 
+// A LoRA adapter (GGUF) that changes some of a model's weights; what it adds is computed in F32.
+struct AdapterOptions {
+  std::string path;
+  float scale = 1;  // times the file's own
+};
+
 struct EngineOptions {
   std::string backend = "auto";  // auto, or one of backend_names()
   int32_t device = -1;           // of a GPU backend: DeviceInfo::idx; -1: the best
@@ -44,6 +50,7 @@ struct EngineOptions {
   uint64_t n_cache_tokens = 0;  // positions in the cache, all sequences together; 0: n_ctx for each
   Type type_k = Type::F16;      // F32, F16 or Q8_0
   Type type_v = Type::F16;
+  std::vector<AdapterOptions> adapters;                                    // all of them add up
   uint32_t n_expert_used = 0;                                              // 0: as the model says
   std::string pre_tokenizer;                                               // replaces the file's tokenizer.ggml.pre
   bool need_tokenizer = false;                                             // a file without a vocabulary is an error

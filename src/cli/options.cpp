@@ -56,6 +56,20 @@ Result<void> set_isa(EngineOptions& options, std::string_view v) {
   return {};
 }
 
+// "FILE" or "FILE:SCALE"; a name that ends in a colon and a number needs a scale behind it.
+Result<void> add_adapter(EngineOptions& options, std::string_view v) {
+  AdapterOptions adapter{.path = std::string(v)};
+  if (const size_t colon = v.rfind(':'); colon != v.npos && colon != 0) {
+    if (const auto scale = parse_number<float>("--lora", v.substr(colon + 1), -1e6f, 1e6f)) {
+      adapter.path = v.substr(0, colon);
+      adapter.scale = *scale;
+    }
+  }
+  if (adapter.path.empty()) return usage_error("--lora needs a file; give FILE or FILE:SCALE");
+  options.adapters.push_back(std::move(adapter));
+  return {};
+}
+
 // Floats of sampling options. The ranges are the sampler's; this only wants a finite number.
 template <class T>
 void add_optional(Args& args, std::string_view names, std::optional<T>& target, T min, T max, const std::string& help) {
@@ -111,6 +125,8 @@ void add_model_options(Args& args, ModelOptions& options) {
               [&e](std::string_view v) { return set_isa(e, v); });
   args.number<uint32_t>("--experts-used", "N", e.n_expert_used, 1, 1u << 16,
                         "experts used per token (default: as the model says)");
+  args.option("--lora", "FILE[:SCALE]", "a LoRA adapter for this model; again for more than one",
+              [&e](std::string_view v) { return add_adapter(e, v); });
   args.text("--pre-tokenizer", "NAME", e.pre_tokenizer, "use this pre-tokenizer instead of the file's");
   args.flag("--reference", e.reference, "plain F32 kernels and F32 cache only: slow, exact");
   args.flag("--no-mmap", options.no_mmap, "read the file instead of mapping it");
@@ -179,8 +195,8 @@ void add_foreign_options(Args& args) {
   args.ignored("-ngl,--gpu-layers,--n-gpu-layers", true);
   args.ignored("-fa,--flash-attn", false, {"on", "off", "auto", "0", "1"});
   args.ignored("--jinja", false);
-  for (const char* names : {"-hf,--hf-repo", "--lora", "--grammar", "--grammar-file", "-j,--json-schema",
-                            "-jf,--json-schema-file", "--reasoning"})
+  for (const char* names :
+       {"-hf,--hf-repo", "--grammar", "--grammar-file", "-j,--json-schema", "-jf,--json-schema-file", "--reasoning"})
     args.later(names, true);
 }
 

@@ -114,7 +114,7 @@ Result<void> check_options(const EngineOptions& options) {
 
 // Of the metadata, the tensor list and the cache's form: models that differ in one of them cannot share saved
 // sequences.
-uint64_t fingerprint_of(const Core& core) {
+uint64_t fingerprint_of(const Core& core, const EngineOptions& options) {
   uint64_t hash = 0xcbf29ce484222325u;
   const auto mix = [&hash](std::string_view text) {
     for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
@@ -125,6 +125,7 @@ uint64_t fingerprint_of(const Core& core) {
   mix(std::to_string(core.file.file_bytes()));
   mix(fmt::format("{} {} {}", static_cast<uint32_t>(core.info.type_k), static_cast<uint32_t>(core.info.type_v),
                   core.model_info.n_expert_used));
+  for (const AdapterOptions& adapter : options.adapters) mix(fmt::format("{} {}", adapter.path, adapter.scale));
   for (const gguf::TensorInfo& tensor : core.file.tensors()) {
     mix(tensor.name);
     mix(fmt::format("{} {}", tensor.type_id, tensor.file_offset));
@@ -188,8 +189,13 @@ Result<void> load_weights(Core& core, const EngineOptions& options) {
   const backend::Caps& caps = core.backend->caps();
   const bool repack =
       options.repack && !options.reference && caps.unified && memory_allows_repacking(core.file, options);
+  std::vector<models::Adapter> adapters;
+  for (const AdapterOptions& adapter : options.adapters)
+    adapters.push_back(TRY(models::Adapter::open(adapter.path, adapter.scale, config.architecture)));
   models::WeightLoader check(core.file, nullptr, false);
+  check.set_adapters(adapters);
   TRY(core.model->load(check, nullptr, 0, core.weights));
+  TRY(check.check_adapters());
   core.model_info.unused_tensors = TRY(check.unused(config.n_layer));
 
   const uint32_t wanted = TRY(wanted_n_ctx(config, options, core.info));
@@ -204,6 +210,7 @@ Result<void> load_weights(Core& core, const EngineOptions& options) {
   if (!options.mmap) TRY(core.file.load_data(options.on_load));
   models::WeightLoader loader(core.file, core.backend.get(), repack);
   loader.set_host_layers(core.info.host_layers);
+  loader.set_adapters(adapters);
   models::WeightMemory made;
   TRY(core.model->load(loader, core.backend.get(), core.info.n_ctx, made));
   TRY(loader.load(core.backend->caps().n_threads, options.on_load));
@@ -260,7 +267,7 @@ Result<std::unique_ptr<Engine>> load_engine(const std::string& path, EngineOptio
   core->max_logit_rows = sizes.max_logit_rows;
   TRY(engine::allocate_memory(*core, options));
   if (const auto free = core->backend->free_memory()) core->info.free_bytes = free->device;
-  core->fingerprint = engine::fingerprint_of(*core);
+  core->fingerprint = engine::fingerprint_of(*core, options);
   return std::unique_ptr<Engine>(std::make_unique<engine::EngineImpl>(std::move(core)));
 }
 

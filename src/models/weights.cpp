@@ -152,6 +152,7 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
   const std::optional<uint32_t> layer = n_expert != 0 ? block_of(name) : std::nullopt;
   count(parts.size() * parts[0]->n_bytes, layer);
   if (n_expert != 0) count(n_expert * sizeof(uint64_t), std::nullopt);
+  TRY(add_low_rank(w, name));
   if (backend_ == nullptr) return w;
 
   const KernelId product = n_expert != 0 ? KernelId::moe_gemv : KernelId::gemv;
@@ -183,6 +184,40 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
   w.address = addresses[0];
   if (n_expert != 0) TRY(expert_table(w, addresses));
   return w;
+}
+
+Result<ops::Weight> WeightLoader::f32_weight(std::span<const float> values, uint32_t n_expert, uint32_t m, uint32_t k) {
+  ops::Weight w;
+  w.m = m;
+  w.k = k;
+  w.n_expert = n_expert;
+  w.matrix_bytes = uint64_t{m} * k * sizeof(float);
+  count(values.size_bytes() + n_expert * sizeof(uint64_t), std::nullopt);
+  if (backend_ == nullptr) return w;
+  const std::vector<uint64_t> addresses = TRY(allocate(w.matrix_bytes, std::max(n_expert, 1u), Use::weights));
+  for (size_t e = 0; e < addresses.size(); ++e)
+    TRY(backend_->upload(addresses[e], std::as_bytes(values.subspan(e * m * k, uint64_t{m} * k))));
+  w.address = addresses[0];
+  if (n_expert != 0) TRY(expert_table(w, addresses));
+  return w;
+}
+
+Result<void> WeightLoader::add_low_rank(ops::Weight& w, const std::string& name) {
+  // The embedding is looked up, not multiplied, and may be the output matrix as well.
+  if (name != "token_embd.weight") adaptable_.insert(name);
+  for (const Adapter& adapter : adapters_) {
+    if (!adapter.changes(name)) continue;
+    const Adapter::Factors factors = TRY(adapter.factors(name, w.n_expert, w.m, w.k));
+    if (!w.low_rank) w.low_rank = std::make_shared<std::vector<ops::LowRank>>();
+    w.low_rank->push_back({.a = TRY(f32_weight(factors.a, w.n_expert, factors.rank, w.k)),
+                           .b = TRY(f32_weight(factors.b, w.n_expert, w.m, factors.rank))});
+  }
+  return {};
+}
+
+Result<void> WeightLoader::check_adapters() const {
+  for (const Adapter& adapter : adapters_) TRY(adapter.check_all_used(adaptable_));
+  return {};
 }
 
 Result<ops::Weight> WeightLoader::matrix(const std::string& name, uint32_t m, uint32_t k) {

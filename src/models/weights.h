@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/adapter.h"
 #include "ops/graph.h"
 #include "sluice/gguf.h"
 
@@ -33,6 +34,9 @@ class WeightLoader {
   // The experts of these layers lie in host memory, where the device reads them in place.
   void set_host_layers(std::span<const uint32_t> layers) { host_layers_ = {layers.begin(), layers.end()}; }
 
+  // These change the weights that they name. They must outlive the loader's last load().
+  void set_adapters(std::span<const Adapter> adapters) { adapters_ = adapters; }
+
   // Each names the tensor in its error where it is missing or has another shape. Contents come with load().
   Result<ops::Weight> matrix(const std::string& name, uint32_t m, uint32_t k);
   // One matrix per expert; "blk.0.ffn_up_exps.weight" may come as "blk.0.ffn_up.E.weight", as older files have it.
@@ -47,6 +51,8 @@ class WeightLoader {
 
   // Tensors that nobody asked for. `unsupported` where one of them would change the arithmetic.
   Result<std::vector<std::string>> unused(uint32_t n_layer) const;
+  // An error where an adapter changes a tensor that nobody asked for as a weight.
+  Result<void> check_adapters() const;
   const std::vector<std::string>& slow() const { return slow_; }
 
   // Fills everything asked for, with all threads, and lets go of the file's pages as they are consumed.
@@ -69,6 +75,9 @@ class WeightLoader {
   Result<std::vector<const gguf::TensorInfo*>> find_parts(const std::string& name, uint32_t n_expert, uint32_t m,
                                                           uint32_t k);
   Result<ops::Weight> weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack);
+  Result<void> add_low_rank(ops::Weight& w, const std::string& name);
+  // An f32 weight whose values are not in the file: (n_expert, m, k), or (m, k) where n_expert is 0.
+  Result<ops::Weight> f32_weight(std::span<const float> values, uint32_t n_expert, uint32_t m, uint32_t k);
   Result<uint64_t> keep(backend::Buffer buffer, bool allocated);
   // Addresses of matrices used in place; empty where the backend cannot.
   Result<std::vector<uint64_t>> in_place(std::span<const std::byte> bytes, uint64_t matrix_bytes);
@@ -87,6 +96,8 @@ class WeightLoader {
   uint64_t asked_bytes_ = 0;
   WeightSizes sizes_;
   std::set<uint32_t> host_layers_;
+  std::span<const Adapter> adapters_;
+  std::set<std::string, std::less<>> adaptable_;  // names of weights that were asked for
 };
 
 // cos and sin of every position and pair: angle = position / base^(2 i / n_rot), divided by the pair's factor where

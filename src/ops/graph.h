@@ -25,16 +25,26 @@ using backend::Stage;
 using kernels::DevPtr;
 using kernels::Rows;
 
+struct LowRank;
+
 // A matrix, or a stack of one matrix per expert, in device memory.
 struct Weight {
   Type type = Type::F32;
   Layout layout = Layout::row_major;
   uint64_t address = 0;
-  uint32_t m = 0, k = 0;      // rows, row length
-  uint32_t n_expert = 0;      // 0: a single matrix
-  uint64_t expert_table = 0;  // u64 (n_expert): the experts' addresses
-  uint64_t matrix_bytes = 0;  // of one matrix
+  uint32_t m = 0, k = 0;                           // rows, row length
+  uint32_t n_expert = 0;                           // 0: a single matrix
+  uint64_t expert_table = 0;                       // u64 (n_expert): the experts' addresses
+  uint64_t matrix_bytes = 0;                       // of one matrix
+  std::shared_ptr<std::vector<LowRank>> low_rank;  // what adapters add; null where none does
+  // The forms of its input that products read.
   bool wants_q8() const { return layout == Layout::panel16; }
+  bool wants_f32() const { return !wants_q8() || low_rank; }
+};
+
+// b (a x) is added to the product of the weight that has this; both f32, of the rank and with as many experts.
+struct LowRank {
+  Weight a, b;
 };
 
 // An f32 vector in device memory: norm weights, biases.

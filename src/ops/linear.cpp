@@ -40,6 +40,12 @@ void product(Graph& g, const Tensor& x, uint64_t input, const Weight& w, uint64_
            args, grid, product_cost(w, 1, static_cast<double>(rows)), overlaps_previous);
 }
 
+// What adapters add to the product at y.
+void add_low_rank(Graph& g, const Tensor& x, const Weight& w, uint64_t y) {
+  if (!w.low_rank) return;
+  for (const LowRank& part : *w.low_rank) add_to(g, y, linear(g, linear(g, x, part.a), part.b));
+}
+
 uint64_t f16_rows(Graph& g, const Tensor& x) {
   if (!*x.f16) {
     const uint64_t rows = g.max_rows(x.rows);
@@ -102,6 +108,8 @@ std::vector<Tensor> linears(Graph& g, const Tensor& x, std::initializer_list<con
     product(g, x, inputs[i], *w, results[i].f32->address, i != 0);
     ++i;
   }
+  i = 0;
+  for (const Weight* w : weights) add_low_rank(g, x, *w, results[i++].f32->address);
   return results;
 }
 
@@ -109,6 +117,19 @@ Tensor linear(Graph& g, const Tensor& x, const Weight& w) { return std::move(lin
 
 void linear_into(Graph& g, const Tensor& x, const Weight& w, uint64_t y) {
   product(g, x, input_for(g, x, w, on_matrices(g, x, w)), w, y, false);
+  add_low_rank(g, x, w, y);
+}
+
+void add_to(Graph& g, uint64_t y, const Tensor& b) {
+  kernels::AddArgs args{};
+  args.y = args.a = {y};
+  args.b = {b.f32->address};
+  args.step = g.step();
+  args.rows = b.rows;
+  args.n = b.n;
+  const uint64_t rows = g.max_rows(args.rows);
+  g.launch({.id = KernelId::add}, args, {(args.n + 63) / 64, static_cast<uint32_t>(rows), 1},
+           {.f32_operations = static_cast<double>(rows) * args.n});
 }
 
 Tensor embed(Graph& g, const Weight& w, float scale) {
@@ -164,11 +185,8 @@ Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader) {
   Tensor y;
   y.rows = rows;
   y.n = n;
-  if (reader.wants_q8()) {
-    *y.q8 = g.allocate(g.max_rows(rows) * kernels::q8_row_bytes(n));
-  } else {
-    y.f32 = g.allocate(g.max_rows(rows) * n * sizeof(float));
-  }
+  if (reader.wants_q8()) *y.q8 = g.allocate(g.max_rows(rows) * kernels::q8_row_bytes(n));
+  if (reader.wants_f32()) y.f32 = g.allocate(g.max_rows(rows) * n * sizeof(float));
   return y;
 }
 
@@ -189,15 +207,17 @@ Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& read
   return y;
 }
 
-bool can_fuse(Graph& g, const Weight& gate, const Weight& up, KernelId id, bool few) {
+bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& reader, KernelId id, bool few) {
   if (g.backend().caps().wide && !few) return false;
+  if (gate.low_rank || up.low_rank) return false;
+  if (reader.wants_q8() && reader.wants_f32()) return false;  // they write one of both
   const bool alike = gate.type == up.type && gate.layout == up.layout && gate.m == up.m && gate.k == up.k;
   return alike && g.backend().has({.id = id, .type = gate.type, .layout = gate.layout});
 }
 
 Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader) {
   const auto rows = static_cast<uint32_t>(g.max_rows(x.rows));
-  if (on_matrices(g, x, gate) || !can_fuse(g, gate, up, KernelId::gate_up, rows <= kGemvRows)) {
+  if (on_matrices(g, x, gate) || !can_fuse(g, gate, up, reader, KernelId::gate_up, rows <= kGemvRows)) {
     auto both = linears(g, x, {&gate, &up});
     return swiglu(g, both[0], both[1], reader);
   }

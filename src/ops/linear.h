@@ -21,6 +21,8 @@ std::vector<Tensor> linears(Graph& g, const Tensor& x, std::initializer_list<con
 void linear_into(Graph& g, const Tensor& x, const Weight& w, uint64_t y);
 // Whether a step of that many rows multiplies w on cooperative matrices, by kernel `id`.
 bool on_matrices(Graph& g, const Weight& w, KernelId id, uint64_t rows);
+// Adds b's rows to those at y.
+void add_to(Graph& g, uint64_t y, const Tensor& b);
 // x in the form that w multiplies: the address of its q8 or f16 rows (made once per tensor) or of its f32 rows.
 uint64_t input_for(Graph& g, const Tensor& x, const Weight& w, bool matrices = false);
 
@@ -37,7 +39,7 @@ void sample_by_rules(Graph& g, uint32_t n_vocab);
 // Memory for a gated product, in the form that `reader` wants.
 Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader);
 // Whether kernel `id`, both matrices at once, is the way to go: `few` tells whether the products are those of few rows.
-bool can_fuse(Graph& g, const Weight& gate, const Weight& up, KernelId id, bool few);
+bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& reader, KernelId id, bool few);
 // silu(gate) * up in the form that `reader` wants.
 Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader);
 // silu(gate(x)) * up(x) in the form that `reader` wants.

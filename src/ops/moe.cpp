@@ -127,16 +127,31 @@ void expert_product(Graph& g, const ExpertProduct& p, const MoeRule& rule, uint6
   if (p.sizes_grid) launch.grid_dev = groups->grid->address;
 }
 
+// What adapters add to the products of every entry's expert with w, at y. x: a row per token, or per entry.
+void add_low_rank(Graph& g, const Weight& w, const Tensor& x, bool x_by_entry, uint64_t y, const MoeRule& rule,
+                  uint64_t sel, const Groups* groups) {
+  if (!w.low_rank) return;
+  for (const LowRank& part : *w.low_rank) {
+    const Rows entries{kernels::kRowsOfTokens, rule.n_used};
+    const Tensor inner = g.tensor(entries, part.a.m), outer = g.tensor(entries, part.b.m);
+    expert_product(g, {part.a, x.f32->address, x_by_entry, inner.f32->address, false}, rule, sel, groups, false);
+    expert_product(g, {part.b, inner.f32->address, true, outer.f32->address, false}, rule, sel, groups, false);
+    add_to(g, y, outer);
+  }
+}
+
 // silu(gate) * up of every entry's expert, in the form that the down projection wants.
 Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint64_t sel,
                      const Groups* groups) {
   const Rows entries{kernels::kRowsOfTokens, rule.n_used};
-  if (on_matrices(g, w.gate) || !can_fuse(g, w.gate, w.up, KernelId::moe_gate_up, groups == nullptr)) {
+  if (on_matrices(g, w.gate) || !can_fuse(g, w.gate, w.up, w.down, KernelId::moe_gate_up, groups == nullptr)) {
     const uint64_t x_gate = input_for(g, h, w.gate, on_matrices(g, w.gate));
     const uint64_t x_up = input_for(g, h, w.up, on_matrices(g, w.up));
     const Tensor gate = g.tensor(entries, w.gate.m), up = g.tensor(entries, w.up.m);
     expert_product(g, {w.gate, x_gate, false, gate.f32->address, true}, rule, sel, groups, false);
     expert_product(g, {w.up, x_up, false, up.f32->address, true}, rule, sel, groups, true);
+    add_low_rank(g, w.gate, h, false, gate.f32->address, rule, sel, groups);
+    add_low_rank(g, w.up, h, false, up.f32->address, rule, sel, groups);
     return swiglu(g, gate, up, w.down);
   }
   kernels::MoeGateUpArgs args{};
@@ -218,6 +233,7 @@ void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w,
   const Tensor z = g.tensor(entries, w.down.m);
   const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
   expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
+  add_low_rank(g, w.down, hidden, true, z.f32->address, rule, sel->address, grouped);
 
   combine(g, residual, z, weight->address, rule.n_used);
   g.set_stage(Stage::rest);

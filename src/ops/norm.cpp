@@ -26,7 +26,10 @@ void norm_to(Graph& g, uint64_t y, uint64_t y_q8, const Tensor& x, const Tensor*
 Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float eps,
             std::initializer_list<const Weight*> readers) {
   bool q8 = false, f32 = readers.size() == 0;
-  for (const Weight* reader : readers) (reader->wants_q8() ? q8 : f32) = true;
+  for (const Weight* reader : readers) {
+    q8 |= reader->wants_q8();
+    f32 |= reader->wants_f32();
+  }
   Tensor y;
   y.rows = x.rows;
   y.n = x.n;
@@ -81,15 +84,7 @@ void add_bias(Graph& g, Tensor& x, const Vector& b, bool overlaps_previous) {
 
 void settle(Graph& g, Residual& residual) {
   if (!residual.pending) return;
-  kernels::AddArgs args{};
-  args.y = args.a = {residual.x.f32->address};
-  args.b = {residual.pending->f32->address};
-  args.step = g.step();
-  args.rows = residual.x.rows;
-  args.n = residual.x.n;
-  const uint64_t rows = g.max_rows(args.rows);
-  g.launch({.id = KernelId::add}, args, {(args.n + 63) / 64, static_cast<uint32_t>(rows), 1},
-           {.f32_operations = static_cast<double>(rows) * args.n});
+  add_to(g, residual.x.f32->address, *residual.pending);
   residual.pending.reset();
 }
 
