@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "text/byte_alphabet.h"
+#include "text/char_bpe.h"
 #include "text/merger.h"
 #include "text/pre_tokenizer.h"
 #include "text/utf8.h"
@@ -40,7 +41,7 @@ class BpeTokenizer final : public VocabTokenizer {
     Merger::Scratch merge;
   };
 
-  void encode_plain(std::string_view text, bool is_start, std::vector<Token>& out) const override;
+  void encode_plain(std::string_view text, std::vector<Token>& out) const override;
   std::string plain_piece(Token id) const override { return from_alphabet(token_text(id)); }
 
   void index_words();
@@ -67,7 +68,7 @@ void BpeTokenizer::index_words() {
   }
 }
 
-void BpeTokenizer::encode_plain(std::string_view text, bool /*is_start*/, std::vector<Token>& out) const {
+void BpeTokenizer::encode_plain(std::string_view text, std::vector<Token>& out) const {
   Work work;
   while (!text.empty()) {
     const size_t n_valid = utf8_valid_prefix(text);
@@ -120,12 +121,10 @@ Result<std::shared_ptr<const Tokenizer>> make_bpe(Vocab vocab) {
         fmt::format("pre-tokenizer '{}' is not known; if it splits like one of these, name that one instead: {}",
                     printable(*vocab.pre), pre_rule_names())};
   }
+  if (rule->over_characters) return make_char_bpe(std::move(vocab));
   PreTokenizer pre = TRY(PreTokenizer::create(rule->expressions));
-  std::unordered_map<std::string_view, Token> by_text;
-  by_text.reserve(vocab.tokens.size());
-  for (size_t i = 0; i < vocab.tokens.size(); ++i) by_text.emplace(vocab.tokens[i], static_cast<Token>(i));
   if (vocab.merges.empty()) log::warn("the file has no merges (tokenizer.ggml.merges): text becomes single bytes");
-  Merger merger = TRY(Merger::create(vocab.merges, static_cast<uint32_t>(vocab.tokens.size()), by_text));
+  Merger merger = TRY(Merger::create(vocab));
   std::shared_ptr<const Tokenizer> tokenizer =
       std::make_shared<BpeTokenizer>(std::move(vocab), *rule, std::move(pre), std::move(merger));
   return tokenizer;

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
+#include <unordered_map>
 
 #include "base/text.h"
 #include "text/byte_alphabet.h"
@@ -14,7 +14,6 @@ namespace {
 
 // Below this many symbols a scan for the lowest rank beats a heap.
 constexpr size_t kShortWord = 48;
-constexpr uint32_t kNone = ~uint32_t{0};
 
 uint64_t mix(uint64_t x) {
   x = (x ^ x >> 32) * 0x9E3779B97F4A7C15u;
@@ -23,8 +22,12 @@ uint64_t mix(uint64_t x) {
 
 }  // namespace
 
-Result<Merger> Merger::create(std::span<const std::string> merges, uint32_t n_vocab,
-                              const std::unordered_map<std::string_view, Token>& by_text) {
+Result<Merger> Merger::create(const Vocab& vocab) {
+  const std::vector<std::string>& merges = vocab.merges;
+  const auto n_vocab = static_cast<uint32_t>(vocab.tokens.size());
+  std::unordered_map<std::string_view, Token> by_text;
+  by_text.reserve(n_vocab);
+  for (size_t i = 0; i < n_vocab; ++i) by_text.emplace(vocab.tokens[i], static_cast<Token>(i));
   Merger merger;
   merger.n_vocab_ = n_vocab;
   merger.rules_.resize(std::bit_ceil(std::max<size_t>(merges.size() * 2, 16)));
@@ -86,7 +89,7 @@ void Merger::merge(Scratch& scratch) const {
 
 void Merger::merge_short(Scratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols;
-  std::vector<uint32_t>& ranks = scratch.ranks;  // of the pair (i, i + 1)
+  std::vector<uint32_t>& ranks = scratch.list.ranks;  // of the pair (i, i + 1)
   ranks.resize(symbols.size() - 1);
   for (size_t i = 0; i < ranks.size(); ++i) ranks[i] = rank(symbols[i], symbols[i + 1]);
   while (!ranks.empty()) {
@@ -103,42 +106,12 @@ void Merger::merge_short(Scratch& scratch) const {
 
 void Merger::merge_long(Scratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols;
-  const auto n = static_cast<uint32_t>(symbols.size());
-  std::vector<uint32_t>&ranks = scratch.ranks, &prev = scratch.prev, &next = scratch.next;
-  std::vector<uint64_t>& heap = scratch.heap;  // rank << 32 | position, the lowest on top; entries may be out of date
-  ranks.assign(n, kNoRank);
-  prev.resize(n);
-  next.resize(n);
-  heap.clear();
-  for (uint32_t i = 0; i < n; ++i) {
-    prev[i] = i == 0 ? kNone : i - 1;
-    next[i] = i + 1 == n ? kNone : i + 1;
-    if (i + 1 < n) ranks[i] = rank(symbols[i], symbols[i + 1]);
-    if (ranks[i] != kNoRank) heap.push_back(uint64_t{ranks[i]} << 32 | i);
-  }
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  const auto renew = [&](uint32_t i) {
-    ranks[i] = next[i] == kNone ? kNoRank : rank(symbols[i], symbols[next[i]]);
-    if (ranks[i] == kNoRank) return;
-    heap.push_back(uint64_t{ranks[i]} << 32 | i);
-    std::push_heap(heap.begin(), heap.end(), std::greater<>());
-  };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const uint64_t top = heap.back();
-    heap.pop_back();
-    const auto i = static_cast<uint32_t>(top);
-    if (ranks[i] != top >> 32) continue;  // merged away or paired otherwise since
-    const uint32_t gone = next[i];
-    symbols[i] = find(symbols[i], symbols[gone])->result;
-    next[i] = next[gone];
-    if (next[i] != kNone) prev[next[i]] = i;
-    ranks[gone] = kNoRank;
-    renew(i);
-    if (prev[i] != kNone) renew(prev[i]);
-  }
+  merge_pairs(
+      static_cast<uint32_t>(symbols.size()), scratch.list,
+      [&](uint32_t i, uint32_t j) { return rank(symbols[i], symbols[j]); },
+      [&](uint32_t i, uint32_t j) { symbols[i] = find(symbols[i], symbols[j])->result; });
   size_t n_left = 0;
-  for (uint32_t i = 0; i != kNone; i = next[i]) symbols[n_left++] = symbols[i];
+  for (uint32_t i = 0; i != kNoSymbol; i = scratch.list.next[i]) symbols[n_left++] = symbols[i];
   symbols.resize(n_left);
 }
 

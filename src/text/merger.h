@@ -2,14 +2,13 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "sluice/result.h"
-#include "sluice/tokenizer.h"
+#include "text/merge_pairs.h"
+#include "text/vocab.h"
 
 namespace sluice::text {
 
@@ -22,13 +21,11 @@ class Merger {
   // Buffers of one caller, kept between words.
   struct Scratch {
     std::vector<Symbol> symbols;
-    std::vector<uint32_t> ranks, prev, next;
-    std::vector<uint64_t> heap;
+    MergeList list;
   };
 
-  // `corrupt_file` for a merge that is not two texts with a space between. `by_text`: ids of the vocabulary's texts.
-  static Result<Merger> create(std::span<const std::string> merges, uint32_t n_vocab,
-                               const std::unordered_map<std::string_view, Token>& by_text);
+  // `corrupt_file` for a merge that is not two texts with a space between.
+  static Result<Merger> create(const Vocab& vocab);
 
   Symbol byte_symbol(uint8_t byte) const { return byte_symbols_[byte]; }
   bool is_token(Symbol symbol) const { return symbol < n_vocab_; }
@@ -45,7 +42,6 @@ class Merger {
     Symbol result = 0;
   };
   static constexpr uint64_t kNoPair = ~uint64_t{0};
-  static constexpr uint32_t kNoRank = ~uint32_t{0};
 
   const Rule* find(Symbol left, Symbol right) const;
   uint32_t rank(Symbol left, Symbol right) const {

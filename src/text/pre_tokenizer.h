@@ -19,8 +19,9 @@ namespace sluice::text {
 struct PreRule {
   std::vector<std::string_view> names;  // values of tokenizer.ggml.pre
   std::vector<std::string_view> expressions;
-  bool ignore_merges = false;  // a whole word that is a token is taken as it is
-  bool adds_bos = false;       // where the file does not say
+  bool ignore_merges = false;    // a whole word that is a token is taken as it is
+  bool adds_bos = false;         // where the file does not say
+  bool over_characters = false;  // no expressions: merges are over characters, see char_bpe.h
 };
 
 const PreRule* find_pre_rule(std::string_view name);

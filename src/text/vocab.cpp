@@ -15,10 +15,11 @@ constexpr const char* kRemedy = "download the file again, or convert the model a
 
 Error corrupt(const std::string& what) { return Error{Code::corrupt_file, what + "; " + kRemedy}; }
 
-// An id's value, -1 where the key is absent or the file says "none" (-1, or 2^32 - 1 from converters that wrote it so).
-Result<Token> read_id(const gguf::File& file, std::string_view key, size_t n_vocab) {
+// An id's value: `absent` where the vocabulary has such a token but the file no key, -1 where the file says "none" (-1,
+// or 2^32 - 1 from converters that wrote it so).
+Result<Token> read_id(const gguf::File& file, std::string_view key, size_t n_vocab, Token absent = -1) {
   const gguf::Value* value = file.find(key);
-  if (!value) return Token{-1};
+  if (!value) return absent < 0 || static_cast<size_t>(absent) < n_vocab ? absent : Token{-1};
   const auto id = value->as_int();
   if (!id) return corrupt(fmt::format("{} is no token id", key));
   if (*id == -1 || *id == int64_t{std::numeric_limits<uint32_t>::max()}) return Token{-1};
@@ -153,14 +154,16 @@ Result<Vocab> read_vocab(const gguf::File& file, std::string_view pre) {
     vocab.scores.assign(scores.begin(), scores.end());
   }
   if (file.find("tokenizer.ggml.merges")) vocab.merges = TRY(file.get_strings("tokenizer.ggml.merges"));
-  vocab.bos = TRY(read_id(file, "tokenizer.ggml.bos_token_id", n_vocab));
-  vocab.eos = TRY(read_id(file, "tokenizer.ggml.eos_token_id", n_vocab));
+  const bool is_spm = vocab.model == "llama";  // such files may leave out ids that are as in the first of them
+  vocab.bos = TRY(read_id(file, "tokenizer.ggml.bos_token_id", n_vocab, is_spm ? 1 : -1));
+  vocab.eos = TRY(read_id(file, "tokenizer.ggml.eos_token_id", n_vocab, is_spm ? 2 : -1));
   vocab.eot = TRY(read_id(file, "tokenizer.ggml.eot_token_id", n_vocab));
   vocab.eom = TRY(read_id(file, "tokenizer.ggml.eom_token_id", n_vocab));
   vocab.pad = TRY(read_id(file, "tokenizer.ggml.padding_token_id", n_vocab));
-  vocab.unknown = TRY(read_id(file, "tokenizer.ggml.unknown_token_id", n_vocab));
+  vocab.unknown = TRY(read_id(file, "tokenizer.ggml.unknown_token_id", n_vocab, is_spm ? 0 : -1));
   vocab.add_bos = TRY(read_flag(file, "tokenizer.ggml.add_bos_token"));
   vocab.add_eos = TRY(read_flag(file, "tokenizer.ggml.add_eos_token"));
+  vocab.add_space_prefix = TRY(read_flag(file, "tokenizer.ggml.add_space_prefix"));
   if (file.find("tokenizer.chat_template")) vocab.chat_template = TRY(file.get_string("tokenizer.chat_template"));
   TRY(vocab.check());
   return vocab;

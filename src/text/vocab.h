@@ -28,6 +28,7 @@ struct Vocab {
   Token unknown = -1;
   std::optional<bool> add_bos;  // none: the kind of tokenizer decides
   std::optional<bool> add_eos;
+  std::optional<bool> add_space_prefix;
   std::string chat_template;
 
   // `corrupt_file` where array lengths differ or an id lies outside of the vocabulary.

@@ -96,7 +96,7 @@ void VocabTokenizer::encode_parts(std::string_view text, bool parse_special, std
   size_t done = 0;
   while (done < text.size()) {
     const TokenTrie::Match match = trie.find(text, done);
-    if (match.at > done) encode_plain(text.substr(done, match.at - done), done == 0, out);
+    if (match.at > done) encode_plain(text.substr(done, match.at - done), out);
     if (match.n_bytes > 0) out.push_back(match.id);
     done = match.at + match.n_bytes;
   }

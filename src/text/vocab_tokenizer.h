@@ -33,8 +33,8 @@ class VocabTokenizer : public Tokenizer {
   VocabTokenizer(const VocabTokenizer&) = delete;
   VocabTokenizer& operator=(const VocabTokenizer&) = delete;
 
-  // Appends the tokens of a stretch of any bytes without special tokens. `is_start`: the text begins here.
-  virtual void encode_plain(std::string_view text, bool is_start, std::vector<Token>& out) const = 0;
+  // Appends the tokens of a stretch of any bytes without special tokens.
+  virtual void encode_plain(std::string_view text, std::vector<Token>& out) const = 0;
   // The bytes of a normal token.
   virtual std::string plain_piece(Token id) const = 0;
 

@@ -39,7 +39,7 @@ inline TokenizerPtr load(const std::filesystem::path& path, std::string_view pre
   return tokenizer ? *tokenizer : nullptr;
 }
 
-// "" for files that are no byte-level BPE model.
+// "" for files without a vocabulary.
 inline std::string tokenizer_model(const std::filesystem::path& path) {
   const auto file = gguf::File::open(path.string());
   if (!file) return {};
