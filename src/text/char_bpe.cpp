@@ -16,6 +16,8 @@ class CharBpeTokenizer final : public SpacedTokenizer {
  private:
   void encode_characters(std::string_view text, std::vector<Token>& out) const override;
   void encode_word(std::string_view word, Merger::Scratch& scratch, std::vector<Token>& out) const;
+  // One token for each character, or those of its bytes.
+  void append_characters(std::string_view text, std::vector<Token>& out) const;
 
   Merger merger_;
 };
@@ -37,24 +39,28 @@ void CharBpeTokenizer::encode_characters(std::string_view text, std::vector<Toke
 
 void CharBpeTokenizer::encode_word(std::string_view word, Merger::Scratch& scratch, std::vector<Token>& out) const {
   std::vector<Token> characters;
-  while (!word.empty()) {
-    const std::string_view character = word.substr(0, utf8_step(word).n_bytes);
-    const Token id = find(character);
-    if (id >= 0) {
-      characters.push_back(id);
-    } else {
-      append_bytes(character, characters);
-    }
-    word.remove_prefix(character.size());
-  }
+  append_characters(word, characters);
   scratch.symbols.assign(characters.begin(), characters.end());
   merger_.merge(scratch);
   for (Symbol symbol : scratch.symbols) {
     if (merger_.is_token(symbol)) {
       out.push_back(static_cast<Token>(symbol));
     } else {
-      append_bytes(merger_.extra_text(symbol), out);
+      append_characters(merger_.extra_text(symbol), out);
     }
+  }
+}
+
+void CharBpeTokenizer::append_characters(std::string_view text, std::vector<Token>& out) const {
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, utf8_step(text).n_bytes);
+    const Token id = find(character);
+    if (id >= 0) {
+      out.push_back(id);
+    } else {
+      append_bytes(character, out);
+    }
+    text.remove_prefix(character.size());
   }
 }
 

@@ -40,7 +40,13 @@ VocabTokenizer::VocabTokenizer(Vocab vocab, bool adds_bos, bool adds_eos)
 }
 
 void VocabTokenizer::settle_types() {
+  // Where turns end otherwise, </s> is a tag of HTML.
+  const Token strike = find("</s>");
+  const bool is_tag =
+      strike >= 0 && strike != vocab_.eos && (type(strike) == TokenType::user_defined || find("<|tool_response>") >= 0);
+  if (is_tag && type(strike) == TokenType::control) vocab_.types[static_cast<size_t>(strike)] = TokenType::normal;
   for (size_t i = 0; i < vocab_.tokens.size(); ++i) {
+    if (is_tag && i == static_cast<size_t>(strike)) continue;
     const std::string& text = vocab_.tokens[i];
     if (text.empty() || (text[0] != '<' && text[0] != '[' && text[0] != '_'))
       continue;  // no known text begins otherwise
@@ -62,12 +68,6 @@ void VocabTokenizer::settle_types() {
   if (end >= 0 && end != vocab_.eos && (harmony || calls_and_flush)) {
     ends_[static_cast<size_t>(end)] = false;
     vocab_.types[static_cast<size_t>(end)] = TokenType::user_defined;
-  }
-  // Where turns end otherwise, </s> is a tag of HTML.
-  const Token strike = find("</s>");
-  if (strike >= 0 && strike != vocab_.eos && find("<|tool_response>") >= 0) {
-    ends_[static_cast<size_t>(strike)] = false;
-    vocab_.types[static_cast<size_t>(strike)] = TokenType::normal;
   }
 }
 

@@ -1,8 +1,6 @@
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <chrono>
-#include <functional>
 #include <random>
 #include <set>
 
@@ -14,13 +12,14 @@ namespace {
 
 using Ids = std::vector<Token>;
 
-// One name of each rule.
+// One name of each rule with expressions.
 std::vector<std::string> pre_names() {
   std::vector<std::string> names;
   std::set<const PreRule*> seen;
   std::istringstream in(pre_rule_names());
   for (std::string name; std::getline(in >> std::ws, name, ',');) {
-    if (seen.insert(find_pre_rule(name)).second) names.push_back(name);
+    const PreRule* rule = find_pre_rule(name);
+    if (!rule->over_characters && seen.insert(rule).second) names.push_back(name);
   }
   return names;
 }
@@ -33,13 +32,6 @@ std::vector<std::string> words(std::string_view pre, std::string_view text, bool
   std::vector<std::string_view> views;
   splitter->split(text, views);
   return {views.begin(), views.end()};
-}
-
-std::string repeat(std::string_view unit, size_t n_units) {
-  std::string out;
-  out.reserve(unit.size() * n_units);
-  for (size_t i = 0; i < n_units; ++i) out += unit;
-  return out;
 }
 
 using Words = std::vector<std::string>;
@@ -55,6 +47,41 @@ TEST(PreTokenizer, known_splits) {
   EXPECT_EQ(words("deepseek-llm", "ab  \n  "), (Words{"ab", "  ", "\n", "  "}));
   EXPECT_EQ(words("deepseek-v3", "x12345\u4E00y"), (Words{"x", "123", "45", "\u4E00", "y"}));
   EXPECT_EQ(words("falcon", "a1234+b"), (Words{"a", "123", "4", "+", "b"}));
+  EXPECT_EQ(words("command-r", "v12 ok"), (Words{"v", "1", "2", " ok"}));
+  EXPECT_EQ(words("tekken", "It's 12"), (Words{"It", "'s", " ", "1", "2"}));
+  EXPECT_EQ(words("kimi-k2", "Ab\u4E2D\u6587\u3001cD 1234"),
+            (Words{"Ab", "\u4E2D\u6587", "\u3001c", "D", " ", "123", "4"}));
+  EXPECT_EQ(words("youtu", "\uAC00\u3105\u4E2D\uFF0Cab12"),
+            (Words{"\uAC00", "\u3105", "\u4E2D", "\uFF0C", "ab", "1", "2"}));
+  EXPECT_EQ(words("exaone-moe", "a b cd e.\n\n"), (Words{"a b cd e", ".\n", "\n"}));
+  EXPECT_EQ(words("minicpm5", "a1234 b"), (Words{"a", "123", "4", " b"}));
+  EXPECT_EQ(words("ufakzeka", "it's"), (Words{"it", "'s"}));
+  EXPECT_EQ(words("ufakzeka", "Ankara'da"), (Words{"Ankara", "'da"}));
+  EXPECT_EQ(words("laguna", "a\n\n b"), (Words{"a", "\n\n", " b"}));
+  EXPECT_EQ(words("spark2_5", "a!\n\nb12"), (Words{"a", "!", "\n", "\n", "b", "1", "2"}));
+  EXPECT_EQ(words("bloom", "ab, c(d)"), (Words{"ab", ",", " c", "(", "d", ")"}));
+  EXPECT_EQ(words("viking", "ab12"), (Words{"ab", "1", "2"}));
+  EXPECT_EQ(words("chameleon", "IMGIMGAIZa  b1,c"), (Words{"IMGIMGAIZ", "a", "  ", "b", "1", ",", "c"}));
+}
+
+TEST(PreTokenizer, digits_in_threes_from_the_right) {
+  EXPECT_EQ(words("afmoe", "1234567 12 123a"), (Words{"1", "234", "567", " ", "12", " ", "123", "a"}));
+  EXPECT_EQ(words("tiny_aya", "1234567, 123456"), (Words{"1", "234", "567", ",", " ", "123", "456"}));
+  EXPECT_EQ(words("tiny_aya", "1234a"), (Words{"123", "4", "a"})) << "only where the word ends with the digits";
+  EXPECT_EQ(words("superbpe", "ab 1234567 c"), (Words{"ab ", "1", "234", "567", " c"}));
+  EXPECT_EQ(words("superbpe", "12\u00BD1234\u00BD5678\u00BD"), (Words{"12\u00BD1", "234\u00BD5", "678\u00BD"}));
+  EXPECT_EQ(words("superbpe", "\u00BD123"), (Words{"\u00BD", "123"}));
+}
+
+TEST(PreTokenizer, spaces_in_powers_of_two) {
+  const auto sizes = [](std::string_view text) {
+    std::vector<size_t> out;
+    for (const std::string& word : words("jais-2", text)) out.push_back(word.size());
+    return out;
+  };
+  EXPECT_EQ(sizes(repeat(" ", 700)), (std::vector<size_t>{512, 128, 32, 16, 8, 4}));
+  EXPECT_EQ(sizes(repeat(" ", 8) + "x"), (std::vector<size_t>{4, 2, 1, 2})) << "7, for one belongs to the word";
+  EXPECT_EQ(sizes("!\n" + repeat(" ", 5) + "\n" + repeat(" ", 3) + "1"), (std::vector<size_t>{2, 6, 2, 1, 1}));
 }
 
 TEST(PreTokenizer, white_space_is_that_of_unicode) {
@@ -238,21 +265,6 @@ TEST(Special, bos_by_default_where_the_pre_tokenizer_wants_it) {
   small.vocab.add_bos.reset();
   small.vocab.pre = "qwen2";
   EXPECT_FALSE(small.make()->adds_bos());
-}
-
-// A small stack: what recursion there is shows itself.
-void on_small_stack(const std::function<void()>& body) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, size_t{1} << 20);
-  pthread_t thread;
-  const auto call = [](void* f) -> void* {
-    (*static_cast<const std::function<void()>*>(f))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&body)), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(Bpe, T01_long_runs_of_one_character) {

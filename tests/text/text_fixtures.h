@@ -1,10 +1,13 @@
 // Vocabularies for the tests: small ones built by hand, and those of files beside the repository where they are
 // present.
 #pragma once
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <sstream>
@@ -16,6 +19,8 @@
 #include "support/source_dir.h"
 #include "text/bpe.h"
 #include "text/byte_alphabet.h"
+#include "text/char_bpe.h"
+#include "text/spm.h"
 
 namespace sluice::text {
 
@@ -47,6 +52,28 @@ inline std::string tokenizer_model(const std::filesystem::path& path) {
   return model ? *model : std::string();
 }
 
+inline std::string repeat(std::string_view unit, size_t n_units) {
+  std::string out;
+  out.reserve(unit.size() * n_units);
+  for (size_t i = 0; i < n_units; ++i) out += unit;
+  return out;
+}
+
+// A small stack: what recursion there is shows itself.
+inline void on_small_stack(const std::function<void()>& body) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, size_t{1} << 20);
+  pthread_t thread;
+  const auto call = [](void* f) -> void* {
+    (*static_cast<const std::function<void()>*>(f))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, call, const_cast<std::function<void()>*>(&body)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
 // The 256 bytes as tokens 0-255 (token id = byte), then the results of the merges, then control tokens.
@@ -72,5 +99,31 @@ struct SmallVocab {
     return tokenizer ? *tokenizer : nullptr;
   }
 };
+
+// A vocabulary in SentencePiece's spelling: <unk>, <s>, </s>, the 256 bytes as tokens 3-258, then what is added.
+struct SpacedVocab {
+  Vocab vocab;
+
+  explicit SpacedVocab(std::string model = "llama") {
+    vocab.model = std::move(model);
+    vocab.unknown = add("<unk>", 0, TokenType::unknown);
+    vocab.bos = add("<s>", 0, TokenType::control);
+    vocab.eos = add("</s>", 0, TokenType::control);
+    for (int byte = 0; byte < 256; ++byte) add(fmt::format("<0x{:02X}>", byte), 0, TokenType::byte);
+  }
+  Token add(std::string text, float score = -100, TokenType type = TokenType::normal) {
+    vocab.tokens.push_back(std::move(text));
+    vocab.types.push_back(type);
+    vocab.scores.push_back(score);
+    return static_cast<Token>(vocab.tokens.size() - 1);
+  }
+  TokenizerPtr make() const {
+    auto tokenizer = vocab.model == "llama" ? make_spm(vocab) : make_char_bpe(vocab);
+    EXPECT_TRUE(tokenizer.has_value()) << (tokenizer ? "" : tokenizer.error().message);
+    return tokenizer ? *tokenizer : nullptr;
+  }
+};
+
+inline Token byte_token(uint8_t byte) { return 3 + byte; }
 
 }  // namespace sluice::text
