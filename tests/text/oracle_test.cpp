@@ -83,6 +83,10 @@ int check_folder(const fs::path& folder) {
 
 TEST(Oracle, T04_gpt2_vectors) { check_vectors(kFixtures / "vocab" / "ggml-vocab-gpt-2.gguf"); }
 
+TEST(Oracle, T04_sentencepiece_texts) {
+  check_texts(kFixtures / "vocab" / "spm-small.gguf", kFixtures / "vocab" / "spm-small.texts.json");
+}
+
 TEST(Oracle, T04_model_texts_in_the_repository) {
   const fs::path folder = kFixtures / "oracle";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";

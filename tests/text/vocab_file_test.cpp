@@ -114,6 +114,45 @@ TEST(VocabFile, files_without_a_vocabulary_and_other_kinds) {
   EXPECT_NE(other.message.find("rwkv"), std::string::npos);
 }
 
+// Writes a SentencePiece vocabulary without the ids of its special tokens, as the oldest files are.
+Outcome create_spm(const Edit& edit, std::string_view pre = {}) {
+  const auto write_spm = [&](gguf::Writer& writer) {
+    const SpacedVocab spaced;
+    writer.set("tokenizer.ggml.model", gguf::Value::of(std::string("llama")));
+    writer.set("tokenizer.ggml.pre", gguf::Value::of(std::string("default")));
+    writer.set("tokenizer.ggml.tokens", gguf::Value::of(spaced.vocab.tokens));
+    writer.set("tokenizer.ggml.scores", gguf::Value::of(spaced.vocab.scores));
+    std::vector<int32_t> types;
+    for (TokenType type : spaced.vocab.types) types.push_back(static_cast<int32_t>(type));
+    writer.set("tokenizer.ggml.token_type", gguf::Value::of(types));
+    edit(writer);
+  };
+  return create(write_spm, pre, kBare);
+}
+
+TEST(VocabFile, a_sentencepiece_vocabulary_and_its_defaults) {
+  const Outcome plain = create_spm([](gguf::Writer&) {});
+  ASSERT_TRUE(plain.tokenizer) << plain.message;
+  EXPECT_EQ(plain.tokenizer->bos(), 1);
+  EXPECT_EQ(plain.tokenizer->eos(), 2);
+  EXPECT_EQ(plain.tokenizer->pad(), -1);
+  EXPECT_EQ(plain.tokenizer->pre_name(), "") << "what the file calls default is none";
+  EXPECT_EQ(plain.tokenizer->encode("!", {}).size(), 5u) << "BOS, a space (three bytes), the text";
+  const Outcome bare = create_spm([](gguf::Writer& writer) {
+    writer.set("tokenizer.ggml.add_space_prefix", gguf::Value::of(false));
+    writer.set("tokenizer.ggml.add_bos_token", gguf::Value::of(false));
+  });
+  ASSERT_TRUE(bare.tokenizer) << bare.message;
+  EXPECT_EQ(bare.tokenizer->encode("!", {}), (std::vector<Token>{byte_token('!')}));
+}
+
+TEST(VocabFile, a_pre_tokenizer_for_a_vocabulary_without_any_is_refused) {
+  const Outcome refused = create_spm([](gguf::Writer&) {}, "qwen2");
+  EXPECT_FALSE(refused.tokenizer);
+  EXPECT_EQ(refused.code, Code::invalid_argument);
+  EXPECT_NE(refused.message.find("llama"), std::string::npos);
+}
+
 TEST(VocabFile, damage_is_an_error_and_never_a_crash) {
   using gguf::Value;
   const std::vector<std::pair<std::string, Value>> damages = {
