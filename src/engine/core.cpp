@@ -66,11 +66,12 @@ Result<void> allocate_cache(Core& core, const EngineOptions& options) {
       core.caches[i] = cache;
     }
     core.memory.layers[i].recurrent = offset * sizeof(float);
-    if (layer.recurrent_floats() == 0) continue;
-    core.rings.push_back({offset, layer.recurrent_rows, layer.recurrent_width});
-    offset += layer.recurrent_floats() + uint64_t{options.n_rewind} * layer.recurrent_width;
-    core.state_floats += layer.recurrent_floats();
+    for (const models::StateRing& ring : layer.state) {
+      core.rings.push_back({offset, ring.n_rows, ring.width});
+      offset += (uint64_t{ring.n_rows} + options.n_rewind) * ring.width;
+    }
   }
+  core.state_floats = config.state_floats();
   if (offset > UINT32_MAX) {
     return Error(Code::invalid_argument, fmt::format("the state that takes back {} tokens is larger than this program "
                                                      "allows; give a smaller n_rewind",
@@ -145,20 +146,6 @@ StepLayout step_layout(const StepSizes& sizes, const EngineOptions& options, uin
   place(layout.n_penalties * sizeof(kernels::Penalty));
   layout.n_bytes = at;
   return layout;
-}
-
-uint64_t slot_floats(const models::Config& config, uint32_t n_rewind) {
-  uint64_t n = 0;
-  for (const models::LayerSpec& layer : config.layers) {
-    if (layer.recurrent_floats() != 0) n += layer.recurrent_floats() + uint64_t{n_rewind} * layer.recurrent_width;
-  }
-  return n;
-}
-
-uint64_t recurrent_floats(const models::Config& config) {
-  uint64_t n = 0;
-  for (const models::LayerSpec& layer : config.layers) n += layer.recurrent_floats();
-  return n;
 }
 
 uint64_t cache_bytes_per_token(const models::Config& config, Type type_k, Type type_v) {

@@ -26,7 +26,7 @@ struct LayerCache {
   uint64_t k_page_bytes = 0, v_page_bytes = 0;
 };
 
-// Where one layer's recurrent state lies in a slot: a ring of n_rows + n_rewind rows, that of position p at
+// Where one part of a layer's recurrent state lies in a slot: a ring of n_rows + n_rewind rows, that of position p at
 // p % (n_rows + n_rewind), of which a sequence needs the last n_rows.
 struct LayerRing {
   uint64_t offset = 0;  // in floats
@@ -107,8 +107,6 @@ class Core {
 
 StepSizes step_sizes(const EngineOptions& options, uint32_t n_ctx);
 StepLayout step_layout(const StepSizes& sizes, const EngineOptions& options, uint32_t n_ctx);
-// Floats of a sequence's recurrent state, with what it keeps for rewinding.
-uint64_t slot_floats(const models::Config& config, uint32_t n_rewind);
 
 // Cache, state, step and scratch memory for a loaded model's configuration. Sets core.info's sizes.
 Result<void> allocate_memory(Core& core, const EngineOptions& options);
@@ -123,7 +121,6 @@ Result<uint32_t> wanted_n_ctx(const models::Config& config, const EngineOptions&
 uint32_t choose_n_ctx(const models::Config& config, const EngineOptions& options, uint32_t wanted,
                       uint64_t weight_bytes, EngineInfo& info);
 uint64_t cache_bytes_per_token(const models::Config& config, Type type_k, Type type_v);
-uint64_t recurrent_floats(const models::Config& config);
 ModelInfo describe_model(const gguf::File& file, const models::Config& config);
 
 }  // namespace sluice::engine

@@ -78,7 +78,7 @@ ModelSupport model_support(const gguf::File& file) {
   }
   const models::Config& config = (*model)->config();
   support.cache_bytes_per_token = engine::cache_bytes_per_token(config, Type::F16, Type::F16);
-  support.state_bytes_per_sequence = engine::recurrent_floats(config) * sizeof(float);
+  support.state_bytes_per_sequence = config.state_floats() * sizeof(float);
   models::WeightLoader loader(file, nullptr, false);
   models::WeightMemory memory;
   if (auto loaded = (*model)->load(loader, nullptr, 0, memory); !loaded) {

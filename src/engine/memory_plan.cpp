@@ -132,7 +132,7 @@ MemoryNeeds memory_needs(const Core& core, const models::WeightSizes& weights, c
   const uint64_t cache = cache_bytes_per_token(config, core.info.type_k, core.info.type_v);
   const StepSizes sizes = step_sizes(options, n_ctx);
   MemoryNeeds needs{.weights = weights.rest, .experts = weights.experts};
-  needs.fixed = slot_floats(config, options.n_rewind) * sizeof(float) * options.max_sequences;
+  needs.fixed = config.state_floats(options.n_rewind) * sizeof(float) * options.max_sequences;
   needs.fixed += whole_pages(options.n_cache_tokens) * cache;
   needs.fixed += step_layout(sizes, options, n_ctx).n_bytes + core.most_arena_bytes(sizes, 0);
   needs.fixed += uint64_t{sizes.n_ubatch} * config.n_embd * sizeof(float);

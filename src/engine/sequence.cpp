@@ -162,7 +162,7 @@ Result<void> Sequence::truncate(uint32_t n) {
     const auto it = impl_->checkpoints.find(n);
     if (it == impl_->checkpoints.end()) {
       return Error(Code::unsupported,
-                   fmt::format("this model's convolution state cannot be cut at {}; compute the text again from 0", n));
+                   fmt::format("this model's recurrent state cannot be cut at {}; compute the text again from 0", n));
     }
     TRY(engine::write_state(core, impl_->slot, n, it->second));
     impl_->rewind_limit = n;

@@ -16,14 +16,9 @@ Result<uint32_t> read_lfm2_layers(Metadata& meta, Config& config) {
     layer.attention =
         n_kv_head[i] != 0 && meta.file().find_tensor(fmt::format("blk.{}.shortconv.conv.weight", i)) == nullptr;
     layer.n_kv_head = layer.attention ? n_kv_head[i] : 0;
-    if (!layer.attention) {
-      layer.recurrent_rows = n_taps - 1;
-      layer.recurrent_width = config.n_embd;
-    }
+    if (!layer.attention) layer.state = {{n_taps - 1, config.n_embd}};
   }
-  if (uint64_t{config.n_layer} * (n_taps - 1) * config.n_embd > UINT32_MAX) {
-    return Error(Code::unsupported, "the convolution state is larger than this program allows; use another model");
-  }
+  TRY(check_state_size(config));
   return n_taps;
 }
 

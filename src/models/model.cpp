@@ -20,9 +20,21 @@ constexpr uint32_t kFileSoftmax = 1, kFileSigmoid = 2, kFileSoftmaxPicked = 3;
 
 }  // namespace
 
-bool Config::recurrent() const {
-  return std::any_of(layers.begin(), layers.end(),
-                     [](const LayerSpec& layer) { return layer.recurrent_floats() != 0; });
+uint64_t LayerSpec::state_floats(uint32_t n_rewind) const {
+  uint64_t n = 0;
+  for (const StateRing& ring : state) n += (uint64_t{ring.n_rows} + n_rewind) * ring.width;
+  return n;
+}
+
+uint64_t Config::state_floats(uint32_t n_rewind) const {
+  uint64_t n = 0;
+  for (const LayerSpec& layer : layers) n += layer.state_floats(n_rewind);
+  return n;
+}
+
+Result<void> check_state_size(const Config& config) {
+  if (config.state_floats() <= UINT32_MAX) return {};
+  return Error(Code::unsupported, "the recurrent state is larger than this program allows; use another model");
 }
 
 void Model::build_head(ops::Graph& g, ops::Residual& residual) const {

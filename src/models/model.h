@@ -10,15 +10,20 @@
 
 namespace sluice::models {
 
+// State that cannot be cut at a position: a row of `width` floats for each of the last n_rows tokens. One that sums up
+// all tokens, as a delta net's, is the row of the last.
+struct StateRing {
+  uint32_t n_rows = 0, width = 0;
+};
+
 // What a layer keeps for each sequence.
 struct LayerSpec {
   bool attention = false;
   uint32_t n_kv_head = 0, d_k = 0, d_v = 0;  // attention
-  // State that cannot be cut at a position: values of the last recurrent_rows tokens, recurrent_width for each.
-  uint32_t recurrent_rows = 0, recurrent_width = 0;
+  std::vector<StateRing> state;              // in the order in which a slot holds them
   bool moe = false;
 
-  uint64_t recurrent_floats() const { return uint64_t{recurrent_rows} * recurrent_width; }
+  uint64_t state_floats(uint32_t n_rewind = 0) const;  // with room for as many more rows of each
 };
 
 struct Config {
@@ -31,9 +36,10 @@ struct Config {
   uint32_t n_rot = 0;     // values of a head that are rotated
   std::vector<LayerSpec> layers;
 
-  bool recurrent() const;
   // Floats of a row that a step gives back: logits, or an embedding.
   uint32_t most_row_floats() const { return n_vocab > n_embd ? n_vocab : n_embd; }
+  bool recurrent() const { return state_floats() != 0; }
+  uint64_t state_floats(uint32_t n_rewind = 0) const;  // of a sequence
 };
 
 // What the user may change.
@@ -80,6 +86,8 @@ Result<uint32_t> vocabulary_rows(const gguf::File& file, uint32_t n_embd);
 Result<Config> common_config(Metadata& meta);
 // expert_count and expert_used_count (with the user's override), checked against each other and the kernels' limits.
 Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config);
+// `unsupported` where the state of a sequence is larger than kernels can address.
+Result<void> check_state_size(const Config& config);
 // The routing rule of an architecture whose defaults are given; expert_gating_func, _norm and _scale of the file come
 // before them.
 Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_t default_gate,

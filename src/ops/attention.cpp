@@ -91,6 +91,19 @@ void split_attention(Graph& g, const kernels::AttnDecodeArgs& whole, Cost cost) 
   g.launch({.id = KernelId::attn_merge}, merge, {whole.n_head, n_tokens, 1});
 }
 
+// Multiplies every head of x by the sigmoid of its gate.
+void sigmoid_gate(Graph& g, const Tensor& x, const Tensor& gates, const AttentionShape& shape) {
+  kernels::SigmoidGateArgs args{};
+  args.y = {x.f32->address};
+  args.gate = {gates.f32->address + shape.d_k * sizeof(float)};
+  args.step = g.step();
+  args.n_head = shape.n_head;
+  args.n = shape.d_v;
+  args.pitch = 2 * shape.d_k;
+  g.launch({.id = KernelId::sigmoid_gate}, args, {(args.n + 63) / 64, args.n_head, g.shape().n_tokens},
+           {.f32_operations = 8.0 * g.shape().n_tokens * x.n});
+}
+
 }  // namespace
 
 Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const AttentionShape& shape,
@@ -99,13 +112,20 @@ Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const Att
   const LayerState& state = g.memory().layers[layer];
   auto qkv = linears(g, h, {&w.q, &w.k, &w.v});
   Tensor &q = qkv[0], &k = qkv[1], &v = qkv[2];
+  const Tensor gates = q;  // behind each head's query, where there are any
   if (w.q_bias) add_bias(g, q, *w.q_bias);
   if (w.k_bias) add_bias(g, k, *w.k_bias, w.q_bias.has_value());
   if (w.v_bias) add_bias(g, v, *w.v_bias, w.k_bias.has_value());
-  if (w.q_norm) rms_norm_heads(g, q, *w.q_norm, shape.eps);
+  if (shape.gated) {
+    q = norm_heads_apart(g, gates, *w.q_norm, shape.n_head, shape.eps);
+  } else if (w.q_norm) {
+    rms_norm_heads(g, q, *w.q_norm, shape.eps);
+  }
   if (w.k_norm) rms_norm_heads(g, k, *w.k_norm, shape.eps, w.q_norm.has_value());
-  rope_heads(g, q, shape.n_head, shape.d_k, rope, false);
-  rope_heads(g, k, shape.n_kv_head, shape.d_k, rope, true);
+  if (rope.n_rot != 0) {
+    rope_heads(g, q, shape.n_head, shape.d_k, rope, false);
+    rope_heads(g, k, shape.n_kv_head, shape.d_k, rope, true);
+  }
   store(g, k, state.k_cache, g.memory().type_k, shape.n_kv_head, shape.d_k, false);
   store(g, v, state.v_cache, g.memory().type_v, shape.n_kv_head, shape.d_v, true);
 
@@ -121,11 +141,15 @@ Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const Att
   args.d_k = shape.d_k;
   args.d_v = shape.d_v;
   args.scale = shape.scale;
+  const auto output = [&] {
+    if (shape.gated) sigmoid_gate(g, out, gates, shape);
+    return linear(g, out, w.o);
+  };
   const uint32_t n_tokens = g.shape().n_tokens;
   const bool few = n_tokens < kPrefillTokens;
   if (few && can_split(g, shape)) {
     split_attention(g, args, attention_cost(g, shape));
-    return linear(g, out, w.o);
+    return output();
   }
   KernelKey key{.id = few ? KernelId::attn_decode : KernelId::attn_prefill,
                 .type = g.memory().type_k,
@@ -139,7 +163,7 @@ Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const Att
     grid.y = (n_tokens * (shape.n_head / shape.n_kv_head) + 63) / 64;
   }
   g.launch(key, args, grid, attention_cost(g, shape));
-  return linear(g, out, w.o);
+  return output();
 }
 
 Tensor short_conv(Graph& g, const Tensor& h, const ShortConvWeights& w, uint32_t layer) {
@@ -148,7 +172,7 @@ Tensor short_conv(Graph& g, const Tensor& h, const ShortConvWeights& w, uint32_t
   Tensor y = g.tensor(h.rows, w.out.k);
   kernels::Conv1dArgs args{};
   args.y = {y.f32->address};
-  args.bcx = {bcx.f32->address};
+  args.x = {bcx.f32->address};
   args.w = {w.conv.address};
   args.state = {g.memory().layers[layer].recurrent};
   args.step = g.step();
@@ -156,6 +180,8 @@ Tensor short_conv(Graph& g, const Tensor& h, const ShortConvWeights& w, uint32_t
   args.l = w.l;
   args.slot_stride = static_cast<uint32_t>(g.memory().slot_stride);
   args.n_rows = w.l - 1 + g.memory().n_rewind;
+  args.stride = bcx.n;
+  args.form = kernels::kConvGated;
   const double state_bytes = 2.0 * g.shape().n_seqs * (w.l - 1) * args.n * sizeof(float);  // read and replaced
   g.launch(
       {.id = KernelId::conv1d}, args, {(args.n + 63) / 64, g.shape().n_tokens, 1},

@@ -16,9 +16,11 @@ struct AttentionShape {
   uint32_t n_head = 0, n_kv_head = 0;
   uint32_t d_k = 0, d_v = 0;
   float scale = 1;
-  float eps = 0;  // of the q and k norms
+  float eps = 0;       // of the q and k norms
+  bool gated = false;  // q's rows are every head's query, then its gate: the sigmoid of that multiplies its output
 };
 
+// A rope table without pairs stands for no rotation.
 Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const AttentionShape& shape,
                  const RopeTable& rope, uint32_t layer);
 

@@ -207,6 +207,21 @@ Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& read
   return y;
 }
 
+Tensor relu_squared(Graph& g, const Tensor& x, const Weight& reader) {
+  Tensor y = gated_output(g, x.rows, x.n, reader);
+  const uint64_t rows = g.max_rows(y.rows);
+  kernels::ReluSquaredArgs args{};
+  if (y.f32) args.y = {y.f32->address};
+  if (*y.q8) args.y_q8 = {(*y.q8)->address};
+  args.x = {x.f32->address};
+  args.step = g.step();
+  args.rows = y.rows;
+  args.n = y.n;
+  g.launch({.id = KernelId::relu_squared}, args, {(y.n + 63) / 64, static_cast<uint32_t>(rows), 1},
+           {.f32_operations = 2.0 * static_cast<double>(rows) * y.n});
+  return y;
+}
+
 bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& reader, KernelId id, bool few) {
   if (g.backend().caps().wide && !few) return false;
   if (gate.low_rank || up.low_rank) return false;
@@ -239,6 +254,10 @@ Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, 
 
 Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down) {
   return linear(g, gate_up(g, x, gate, up, down), down);
+}
+
+Tensor relu_squared_ffn(Graph& g, const Tensor& x, const Weight& up, const Weight& down) {
+  return linear(g, relu_squared(g, linear(g, x, up), down), down);
 }
 
 }  // namespace sluice::ops

@@ -42,9 +42,13 @@ Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader);
 bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& reader, KernelId id, bool few);
 // silu(gate) * up in the form that `reader` wants.
 Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader);
+// max(x, 0)^2 in the form that `reader` wants.
+Tensor relu_squared(Graph& g, const Tensor& x, const Weight& reader);
 // silu(gate(x)) * up(x) in the form that `reader` wants.
 Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader);
 // down(silu(gate(x)) * up(x))
 Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down);
+// down(max(up(x), 0)^2)
+Tensor relu_squared_ffn(Graph& g, const Tensor& x, const Weight& up, const Weight& down);
 
 }  // namespace sluice::ops

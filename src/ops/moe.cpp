@@ -178,16 +178,25 @@ Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRu
   return y;
 }
 
-// Adds the weighted sum of every token's n_used rows of z to the residual stream.
-void combine(Graph& g, Residual& residual, const Tensor& z, uint64_t weight, uint32_t n_used) {
+// max(up, 0)^2 of every entry's expert.
+Tensor plain_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint64_t sel,
+                     const Groups* groups) {
+  const Tensor up = g.tensor({kernels::kRowsOfTokens, rule.n_used}, w.up.m);
+  expert_product(g, {w.up, input_for(g, h, w.up, on_matrices(g, w.up)), false, up.f32->address, true}, rule, sel,
+                 groups, false);
+  return relu_squared(g, up, w.down);
+}
+
+// The weighted sum of every token's n_used rows of z, written to `out` or added to what is there.
+void combine(Graph& g, const Tensor& out, bool accumulate, const Tensor& z, uint64_t weight, uint32_t n_used) {
   kernels::MoeCombineArgs args{};
-  args.out = {residual.x.f32->address};
+  args.out = {out.f32->address};
   args.z = {z.f32->address};
   args.weight = {weight};
   args.step = g.step();
   args.m = z.n;
   args.n_used = n_used;
-  args.accumulate = 1;
+  args.accumulate = accumulate ? 1 : 0;
   g.launch({.id = KernelId::moe_combine}, args, {(args.m + 63) / 64, g.shape().n_tokens, 1},
            {.f32_operations = 2.0 * g.shape().n_tokens * n_used * args.m});
 }
@@ -227,15 +236,20 @@ void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w,
 
   g.set_stage(Stage::experts);
   std::optional<Groups> groups;
-  if (g.shape().n_tokens >= kGroupTokens) groups = group(g, rule, sel->address, w.gate);
+  const bool gated = w.gate.m != 0;
+  if (g.shape().n_tokens >= kGroupTokens) groups = group(g, rule, sel->address, gated ? w.gate : w.up);
   const Groups* grouped = groups ? &*groups : nullptr;
-  const Tensor hidden = gated_experts(g, h, w, rule, sel->address, grouped);
+  const Tensor x = w.latent_down ? linear(g, h, *w.latent_down) : h;
+  const Tensor hidden =
+      gated ? gated_experts(g, x, w, rule, sel->address, grouped) : plain_experts(g, x, w, rule, sel->address, grouped);
   const Tensor z = g.tensor(entries, w.down.m);
   const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
   expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
   add_low_rank(g, w.down, hidden, true, z.f32->address, rule, sel->address, grouped);
 
-  combine(g, residual, z, weight->address, rule.n_used);
+  const Tensor out = w.latent_up ? g.tensor(h.rows, w.down.m) : residual.x;
+  combine(g, out, !w.latent_up, z, weight->address, rule.n_used);
+  if (w.latent_up) residual.pending = linear(g, out, *w.latent_up);
   g.set_stage(Stage::rest);
 }
 
@@ -254,7 +268,7 @@ void add_gated(Graph& g, Residual& residual, const Tensor& h, const Weight& gate
   args.gate = kernels::kGateSigmoid;
   args.scale = 1;
   g.launch({.id = KernelId::moe_route}, args, {g.shape().n_tokens, 1, 1});
-  combine(g, residual, y, weight->address, 1);
+  combine(g, residual.x, true, y, weight->address, 1);
 }
 
 }  // namespace sluice::ops

@@ -39,6 +39,26 @@ Tensor norm(Graph& g, const Tensor& x, const Tensor* add, const Vector& w, float
   return y;
 }
 
+void launch_head_norm(Graph& g, const Tensor& x, const Tensor& y, const Vector& w, uint32_t n_head, float eps,
+                      const HeadGate& gate) {
+  kernels::GatedNormArgs args{};
+  args.y = {y.f32->address};
+  args.x = {x.f32->address};
+  args.z = {gate.z};
+  args.w = {w.address};
+  args.step = g.step();
+  args.n_head = n_head;
+  args.n = y.n / n_head;
+  args.n_w = w.n / args.n;
+  args.x_pitch = x.n / n_head;
+  args.z_stride = gate.z_stride;
+  args.gate_first = gate.first ? 1 : 0;
+  args.eps = eps;
+  const double elements = static_cast<double>(g.shape().n_tokens) * y.n;
+  g.launch({.id = KernelId::gated_norm}, args, {n_head, g.shape().n_tokens, 1},
+           {.bytes = 4.0 * w.n, .f32_operations = (gate.z != 0 ? 12 : 4) * elements});
+}
+
 }  // namespace
 
 Tensor rms_norm(Graph& g, Residual& residual, const Vector& w, float eps,
@@ -67,6 +87,18 @@ void rms_norm_heads(Graph& g, Tensor& x, const Vector& w, float eps, bool overla
   const uint64_t rows = g.max_rows(args.rows);
   g.launch({.id = KernelId::rms_norm}, args, {1, static_cast<uint32_t>(rows), 1},
            {.bytes = 4.0 * w.n, .f32_operations = 4.0 * static_cast<double>(rows) * w.n}, overlaps_previous);
+}
+
+Tensor norm_heads_apart(Graph& g, const Tensor& x, const Vector& w, uint32_t n_head, float eps) {
+  Tensor y = g.tensor(x.rows, n_head * w.n);
+  launch_head_norm(g, x, y, w, n_head, eps, {});
+  return y;
+}
+
+Tensor gated_norm(Graph& g, const Tensor& x, const Vector& w, uint32_t n_head, float eps, const HeadGate& gate) {
+  Tensor y = g.tensor(x.rows, x.n);
+  launch_head_norm(g, x, y, w, n_head, eps, gate);
+  return y;
 }
 
 void add_bias(Graph& g, Tensor& x, const Vector& b, bool overlaps_previous) {

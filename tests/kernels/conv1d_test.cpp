@@ -13,26 +13,35 @@ struct Conv1dCase {
   uint32_t more_rows = 0;                        // of the ring, beyond l - 1
   std::vector<Sequence> sequences = {{.n_tokens = 1}};
   float scale = 1.0f;
+  uint form = kernels::kConvGated;
+  bool bias = false;
+  uint32_t beside = 0;  // floats of other things in a token's row
 
   KernelKey key() const { return kKey; }
+  bool gated() const { return form == kernels::kConvGated; }
+  uint32_t stride() const { return (gated() ? 3 : 1) * n + beside; }
   uint32_t n_rows() const { return l - 1 + more_rows; }
   uint32_t slot_stride() const { return n_rows() * n + pad; }
-  std::vector<float> bcx() const { return Random(n).normals(size_t{make_step(sequences).n_tokens()} * 3 * n, scale); }
+  std::vector<float> x() const { return Random(n).normals(size_t{make_step(sequences).n_tokens()} * stride(), scale); }
   std::vector<float> w() const { return Random(l).normals(size_t{n} * l); }
+  std::vector<float> biases() const { return Random(7).normals(n); }
   std::vector<float> state() const { return Random(n_slots).normals(size_t{n_slots} * slot_stride(), scale); }
 
   Outputs run(Job& job) const {
     const Step step = make_step(sequences);
     const size_t n_y = size_t{step.n_tokens()} * n;
     const kernels::Conv1dArgs args{.y = job.out<float>(n_y),
-                                   .bcx = job.in(bcx()),
+                                   .x = job.in(x()),
                                    .w = job.in(w()),
+                                   .bias = bias ? job.in(biases()) : DevPtr<float>(),
                                    .state = job.in(state()),
                                    .step = job.step(step),
                                    .n = n,
                                    .l = l,
                                    .slot_stride = slot_stride(),
-                                   .n_rows = n_rows()};
+                                   .n_rows = n_rows(),
+                                   .stride = stride(),
+                                   .form = form};
     job.launch(kKey, args, {ceil_div(n, 64), static_cast<uint32_t>(step.seqs.size()) * 2 + 1, 1});
     return {{.name = "y", .reals = reals(job.read(args.y, n_y))},
             {.name = "state", .reals = reals(job.read(args.state, size_t{n_slots} * slot_stride())), .tier_bound = 0}};
@@ -40,7 +49,7 @@ struct Conv1dCase {
 
   Outputs expected() const {
     const Step step = make_step(sequences);
-    const std::vector<float> all = bcx(), weight = w();
+    const std::vector<float> all = x(), weight = w(), add = biases();
     std::vector<double> y(size_t{step.n_tokens()} * n), slots = reals(state());
     for (const kernels::SeqSlice& seq : step.seqs) {
       for (size_t channel = 0; channel < n; ++channel) {
@@ -50,11 +59,12 @@ struct Conv1dCase {
         for (size_t j = l - 1; j > 0; --j)
           u.push_back(seq.first_pos < j ? 0 : slot[(seq.first_pos - j) % n_rows() * n]);
         for (size_t t = 0; t < seq.n_tokens; ++t) {
-          const float* token = all.data() + (seq.first_token + t) * 3 * n + channel;
-          u.push_back(double{token[0]} * double{token[2 * n]});
+          const float* token = all.data() + (seq.first_token + t) * stride() + channel;
+          u.push_back(double{token[0]} * (gated() ? double{token[2 * n]} : 1.0));
           double sum = 0;
           for (size_t j = 0; j < l; ++j) sum += double{weight[channel * l + j]} * u[t + j];
-          y[(seq.first_token + t) * n + channel] = double{token[n]} * sum;
+          if (bias) sum += double{add[channel]};
+          y[(seq.first_token + t) * n + channel] = gated() ? double{token[n]} * sum : sum / (1.0 + std::exp(-sum));
         }
         for (size_t t = 0; t < seq.n_tokens && n_rows() != 0; ++t)
           slot[(seq.first_pos + t) % n_rows() * n] = u[l - 1 + t];
@@ -90,6 +100,18 @@ const Conv1dCase kCases[] = {
     {.name = "one channel", .n = 1, .sequences = {{.n_tokens = 5}}},
     {.name = "huge activations", .sequences = {{.n_tokens = 5}}, .scale = 1e10f},
     {.name = "no sequences", .sequences = {}},
+    {.name = "silu", .n = 131, .l = 4, .sequences = {{.n_tokens = 9, .first_pos = 2}}, .form = kernels::kConvSilu},
+    {.name = "silu of rows with more in them, biased",
+     .n = 70,
+     .l = 4,
+     .n_slots = 5,
+     .pad = 7,
+     .more_rows = 2,
+     .sequences = {{.n_tokens = 4, .slot = 3}, {.n_tokens = 1, .first_pos = 20}, {.n_tokens = 9, .slot = 4}},
+     .form = kernels::kConvSilu,
+     .bias = true,
+     .beside = 11},
+    {.name = "silu of huge activations", .sequences = {{.n_tokens = 5}}, .scale = 1e10f, .form = kernels::kConvSilu},
 };
 
 SLUICE_KERNEL_CASES(Conv1d, Conv1dCase, kCases);
@@ -110,14 +132,17 @@ TEST(Conv1d, steps_equal_one_pass) {
         const Sequence piece{.n_tokens = n, .first_pos = done, .slot = 0};
         const auto at = bcx.begin() + size_t{done} * 3 * kN;
         const kernels::Conv1dArgs args{.y = job.out<float>(size_t{n} * kN),
-                                       .bcx = job.in(std::vector<float>(at, at + size_t{n} * 3 * kN)),
+                                       .x = job.in(std::vector<float>(at, at + size_t{n} * 3 * kN)),
                                        .w = job.in(w),
+                                       .bias = {},
                                        .state = state,
                                        .step = job.step(make_step(std::span(&piece, 1))),
                                        .n = kN,
                                        .l = kL,
                                        .slot_stride = (kL - 1) * kN,
-                                       .n_rows = kL - 1};
+                                       .n_rows = kL - 1,
+                                       .stride = 3 * kN,
+                                       .form = kernels::kConvGated};
         job.launch(kKey, args, {ceil_div(kN, 64), 1, 1});
         const std::vector<float> part = job.read(args.y, size_t{n} * kN);
         y.insert(y.end(), part.begin(), part.end());
@@ -152,14 +177,17 @@ TEST(Conv1d, tokens_are_taken_back) {
         std::vector<float> x(bcx.begin() + done * 3 * kN, bcx.begin() + (done + good) * 3 * kN);
         x.insert(x.end(), wrong.begin(), wrong.begin() + (n - good) * 3 * kN);
         const kernels::Conv1dArgs args{.y = job.out<float>(size_t{n} * kN),
-                                       .bcx = job.in(x),
+                                       .x = job.in(x),
                                        .w = job.in(w),
+                                       .bias = {},
                                        .state = state,
                                        .step = job.step(make_step(std::span(&piece, 1))),
                                        .n = kN,
                                        .l = kL,
                                        .slot_stride = kRows * kN,
-                                       .n_rows = kRows};
+                                       .n_rows = kRows,
+                                       .stride = 3 * kN,
+                                       .form = kernels::kConvGated};
         job.launch(kKey, args, {ceil_div(kN, 64), 1, 1});
         const std::vector<float> part = job.read(args.y, size_t{n} * kN);
         y.insert(y.end(), part.begin(), part.begin() + good * kN);

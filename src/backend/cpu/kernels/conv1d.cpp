@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "backend/cpu/worker.h"
 
@@ -20,15 +21,20 @@ void convolve(const kernels::Conv1dArgs& a, const kernels::SeqSlice& seq, uint64
   }
   for (uint64_t t = 0; t < seq.n_tokens; ++t) {
     const uint64_t token = seq.first_token + t;
-    const float *b = ptr(a.bcx) + token * 3 * a.n + first, *c = b + a.n, *x = c + a.n;
+    const float* x = ptr(a.x) + token * a.stride + first;
     float* y = ptr(a.y) + token * a.n + first;
     for (uint64_t i = 0; i < n; ++i) {
-      const float u = b[i] * x[i];
+      const float u = a.form == kernels::kConvGated ? x[i] * x[2 * uint64_t{a.n} + i] : x[i];
       window[(t + l - 1) % l * kChannels + i] = u;
       if (t + a.n_rows >= seq.n_tokens) state[(seq.first_pos + t) % a.n_rows * a.n + i] = u;
       float sum = 0;
       for (uint64_t j = 0; j < l; ++j) sum += ptr(a.w)[(first + i) * l + j] * window[(t + j) % l * kChannels + i];
-      y[i] = c[i] * sum;
+      if (a.form == kernels::kConvGated) {
+        y[i] = x[uint64_t{a.n} + i] * sum;
+      } else {
+        sum += a.bias ? ptr(a.bias)[first + i] : 0.0f;
+        y[i] = sum / (1.0f + std::exp(-sum));
+      }
     }
   }
 }

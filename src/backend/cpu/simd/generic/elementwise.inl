@@ -123,6 +123,7 @@ constexpr uint64_t kChannels = 128;  // of one work item of conv1d
 void convolve(const kernels::Conv1dArgs& a, const kernels::SeqSlice& seq, uint64_t first, uint64_t n, float* window,
               const float* taps) {
   const uint64_t l = a.l;
+  const bool gated = a.form == kernels::kConvGated;
   float* state = at(a.state) + uint64_t{seq.state_slot} * a.slot_stride + first;
   for (uint64_t j = 0; j + 1 < l; ++j) {
     const uint64_t ahead = uint64_t{seq.first_pos} + j;  // of u's position, by l - 1
@@ -134,15 +135,17 @@ void convolve(const kernels::Conv1dArgs& a, const kernels::SeqSlice& seq, uint64
   uint64_t oldest = 0;  // t % l
   for (uint64_t t = 0; t < seq.n_tokens; ++t) {
     const uint64_t token = seq.first_token + t, newest = oldest == 0 ? l - 1 : oldest - 1;
-    const float *b = at(a.bcx) + token * 3 * a.n + first, *c = b + a.n, *x = c + a.n;
+    const float *b = at(a.x) + token * a.stride + first, *c = b + a.n, *x = c + a.n;
     float* y = at(a.y) + token * a.n + first;
     by_lanes(0, n, [&](uint64_t i, uint32_t lanes) {
-      store(window + newest * kChannels + i, mul(load_up_to(b + i, lanes), load_up_to(x + i, lanes)));
-      F sum = zero();
+      F u = load_up_to(b + i, lanes);
+      if (gated) u = mul(u, load_up_to(x + i, lanes));
+      store(window + newest * kChannels + i, u);
+      F sum = gated || a.bias.address == 0 ? zero() : load_up_to(at(a.bias) + first + i, lanes);
       for (uint64_t j = 0, row = oldest; j < l; ++j, row = row + 1 == l ? 0 : row + 1) {
         sum = fma(load(taps + j * kChannels + i), load(window + row * kChannels + i), sum);
       }
-      store_up_to(y + i, mul(load_up_to(c + i, lanes), sum), lanes);
+      store_up_to(y + i, gated ? mul(load_up_to(c + i, lanes), sum) : silu_times(sum, splat(1)), lanes);
     });
     oldest = oldest + 1 == l ? 0 : oldest + 1;
     if (t + a.n_rows < seq.n_tokens) continue;
