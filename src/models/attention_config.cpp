@@ -37,6 +37,7 @@ Result<AttentionConfig> read_attention(Metadata& meta, Config& config, const Att
     return Error(Code::corrupt_file,
                  fmt::format("metadata rotates {} of {} values of a head; download the file again", a.n_rot, a.d_k));
   }
+  if (!form.rotary) a.n_rot = 0;
   config.n_rot = a.n_rot;
   for (LayerSpec& layer : config.layers) {
     if (!layer.attention) continue;
@@ -63,19 +64,20 @@ ops::AttentionShape attention_shape(const AttentionConfig& a, const LayerSpec& l
           .d_k = a.d_k,
           .d_v = a.d_v,
           .scale = a.form.scale != 0 ? a.form.scale : 1.0f / std::sqrt(static_cast<float>(a.d_k)),
-          .eps = a.eps};
+          .eps = a.eps,
+          .gated = a.form.gated};
 }
 
 Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const AttentionConfig& a, const Config& config,
                                              const LayerSpec& layer, const std::string& prefix) {
   ops::AttentionWeights w;
-  w.q = TRY(loader.matrix(prefix + "attn_q.weight", a.n_head * a.d_k, config.n_embd));
+  w.q = TRY(loader.matrix(prefix + "attn_q.weight", a.n_head * a.d_k * (a.form.gated ? 2 : 1), config.n_embd));
   w.k = TRY(loader.matrix(prefix + "attn_k.weight", layer.n_kv_head * a.d_k, config.n_embd));
   w.v = TRY(loader.matrix(prefix + "attn_v.weight", layer.n_kv_head * a.d_v, config.n_embd));
   w.o = TRY(loader.matrix(prefix + "attn_output.weight", config.n_embd, a.n_head * a.d_v));
   const QkNorm norm = a.form.qk_norm;
   if (norm != QkNorm::none) {
-    w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {norm == QkNorm::per_head ? a.d_k : w.q.m}));
+    w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {norm == QkNorm::per_head ? a.d_k : a.n_head * a.d_k}));
     w.k_norm = TRY(loader.vector(prefix + "attn_k_norm.weight", {norm == QkNorm::per_head ? a.d_k : w.k.m}));
   }
   if (a.form.qkv_bias) {

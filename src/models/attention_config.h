@@ -10,7 +10,9 @@ enum class QkNorm : uint8_t { none, per_head, all_heads };
 struct AttentionForm {
   QkNorm qk_norm = QkNorm::per_head;
   bool qkv_bias = false;
-  float scale = 0;  // of the scores; 0: 1 / sqrt(d_k)
+  float scale = 0;     // of the scores; 0: 1 / sqrt(d_k)
+  bool gated = false;  // q's rows are every head's query, then its gate
+  bool rotary = true;
 };
 
 // Head counts and sizes common to all attention layers.

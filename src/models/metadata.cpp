@@ -59,10 +59,15 @@ constexpr Arithmetic kArithmetic[] = {
     {"use_parallel_residual", 0, 0},
 };
 
-// Read elsewhere, or only for people.
+// Read elsewhere, only for people, or for what is no text.
 constexpr std::string_view kHarmless[] = {
-    "attention.layer_norm_epsilon",         "context_length", "pooling_type", "rope.scaling.finetuned",
-    "rope.scaling.original_context_length", "vocab_size",
+    "attention.layer_norm_epsilon",
+    "context_length",
+    "pooling_type",
+    "rope.dimension_sections",
+    "rope.scaling.finetuned",
+    "rope.scaling.original_context_length",
+    "vocab_size",
 };
 
 double as_number(const gguf::Value& value) {
@@ -140,6 +145,18 @@ Result<std::vector<uint32_t>> Metadata::per_layer(std::string_view key, uint32_t
     result.push_back(static_cast<uint32_t>(number));
   }
   return result;
+}
+
+Result<std::vector<bool>> Metadata::flags_per_layer(std::string_view key, uint32_t n_layer) {
+  const gguf::Value* value = file_.find(full(key));
+  if (value == nullptr || value->as_array() == nullptr)
+    return std::vector<bool>(n_layer, TRY(file_.get_bool(full(key))));
+  read_.emplace(key);
+  const auto* flags = std::get_if<std::vector<uint64_t>>(value->as_array());
+  const uint32_t n_blocks = TRY(number_or("block_count", n_layer));
+  if (flags == nullptr || (flags->size() != n_layer && flags->size() != n_blocks))
+    return wrong(key, fmt::format("no array of booleans for {} layers", n_layer));
+  return std::vector<bool>(flags->begin(), flags->begin() + n_layer);
 }
 
 Result<void> Metadata::check_unread() const {

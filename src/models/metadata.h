@@ -27,6 +27,8 @@ class Metadata {
   Result<bool> flag_or(std::string_view key, bool fallback);
   // A scalar for all layers, or an array with one number for each; 0 allowed.
   Result<std::vector<uint32_t>> per_layer(std::string_view key, uint32_t n_layer);
+  // The same of booleans.
+  Result<std::vector<bool>> flags_per_layer(std::string_view key, uint32_t n_layer);
   bool has(std::string_view key) const;
 
   // `unsupported` where a key that was not read would change the arithmetic. Unknown keys are logged.

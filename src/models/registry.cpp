@@ -8,18 +8,21 @@ namespace sluice::models {
 
 #define SLUICE_ARCHITECTURE(name, create_function) \
   Result<std::unique_ptr<Model>> create_function(Metadata& meta, const Overrides& overrides);
-#define SLUICE_ARCHITECTURES                               \
-  SLUICE_ARCHITECTURE("ernie4_5-moe", create_ernie4_5_moe) \
-  SLUICE_ARCHITECTURE("glm4moe", create_glm4moe)           \
-  SLUICE_ARCHITECTURE("granitemoe", create_granitemoe)     \
-  SLUICE_ARCHITECTURE("lfm2", create_lfm2)                 \
-  SLUICE_ARCHITECTURE("lfm2moe", create_lfm2moe)           \
-  SLUICE_ARCHITECTURE("llama", create_llama)               \
-  SLUICE_ARCHITECTURE("minimax-m2", create_minimax_m2)     \
-  SLUICE_ARCHITECTURE("olmoe", create_olmoe)               \
-  SLUICE_ARCHITECTURE("qwen2moe", create_qwen2moe)         \
-  SLUICE_ARCHITECTURE("qwen3", create_qwen3)               \
-  SLUICE_ARCHITECTURE("qwen3moe", create_qwen3moe)
+#define SLUICE_ARCHITECTURES                                   \
+  SLUICE_ARCHITECTURE("ernie4_5-moe", create_ernie4_5_moe)     \
+  SLUICE_ARCHITECTURE("glm4moe", create_glm4moe)               \
+  SLUICE_ARCHITECTURE("granitemoe", create_granitemoe)         \
+  SLUICE_ARCHITECTURE("lfm2", create_lfm2)                     \
+  SLUICE_ARCHITECTURE("lfm2moe", create_lfm2moe)               \
+  SLUICE_ARCHITECTURE("llama", create_llama)                   \
+  SLUICE_ARCHITECTURE("minimax-m2", create_minimax_m2)         \
+  SLUICE_ARCHITECTURE("nemotron_h_moe", create_nemotron_h_moe) \
+  SLUICE_ARCHITECTURE("olmoe", create_olmoe)                   \
+  SLUICE_ARCHITECTURE("qwen2moe", create_qwen2moe)             \
+  SLUICE_ARCHITECTURE("qwen3", create_qwen3)                   \
+  SLUICE_ARCHITECTURE("qwen35moe", create_qwen35moe)           \
+  SLUICE_ARCHITECTURE("qwen3moe", create_qwen3moe)             \
+  SLUICE_ARCHITECTURE("qwen3next", create_qwen3next)
 SLUICE_ARCHITECTURES
 #undef SLUICE_ARCHITECTURE
 
