@@ -13,8 +13,8 @@
 namespace sluice::test {
 namespace {
 
-// With convolution state, and without.
-constexpr const char* kModels[] = {"lfm2moe-q4_0", "qwen3moe-all-q8_0"};
+// With the state of a convolution, of a delta net and of Mamba-2, and without any.
+constexpr const char* kModels[] = {"lfm2moe-q4_0", "qwen3next", "nemotron_h_moe-latent", "qwen3moe-all-q8_0"};
 
 std::string fixture(const std::string& name) {
   return (source_dir() / "tests" / "fixtures" / "oracle" / (name + ".gguf")).string();

@@ -12,7 +12,8 @@ namespace {
 
 // The story model is of an architecture that is there already: too slow for a sanitizer to watch once more.
 std::vector<const char*> models() {
-  std::vector<const char*> names = {"lfm2", "lfm2moe-q4_0", "lfm2moe-bf16", "qwen3moe-all-q8_0"};
+  std::vector<const char*> names = {"lfm2", "lfm2moe-q4_0", "lfm2moe-bf16", "nemotron_h_moe-latent",
+                                    "qwen3moe-all-q8_0"};
   if (!kSanitized) names.push_back("story");
   return names;
 }
@@ -258,7 +259,9 @@ TEST_P(Rewind, GoesWithForksCheckpointsAndSavedStates) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Rewind, testing::Values("lfm2", "lfm2moe-q4_0", "qwen3moe-all-q8_0"),
+INSTANTIATE_TEST_SUITE_P(Models, Rewind,
+                         testing::Values("lfm2", "lfm2moe-q4_0", "qwen3next", "nemotron_h_moe-latent",
+                                         "qwen3moe-all-q8_0"),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '-', '_');

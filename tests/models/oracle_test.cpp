@@ -179,11 +179,39 @@ TEST_P(Oracle, SeveralSequencesInOneStepEqualEachAlone) {  // K01
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::ValuesIn(oracle_models()), [](const auto& instance) {
+// Past the chunks of 64 or 128 tokens in which a recurrence may be computed, and with its state carried over in
+// between.
+class LongOracle : public testing::TestWithParam<OracleModel> {};
+
+TEST_P(LongOracle, LogitsInOnePieceAndInSeveral) {
+  size_t n_rows = 0, n_vocab = 0;
+  const auto expected = GetParam().logits(n_rows, n_vocab, ".long");
+  const auto tokens = GetParam().tokens(".long");
+  ASSERT_EQ(n_rows, tokens.size());
+  for (EngineOptions options : {reference_options(), fast_options()}) {
+    options.n_ctx = 192;
+    auto engine = Engine::load(GetParam().file.string(), options);
+    ASSERT_TRUE(engine) << engine.error().message;
+    const auto logits = all_logits(**engine, tokens, tokens.size());
+    EXPECT_LE(nmse(logits, expected), 1e-9);
+    EXPECT_EQ(all_logits(**engine, tokens, 23), logits);
+  }
+}
+
+std::vector<OracleModel> long_models() {
+  std::vector<OracleModel> models = oracle_models();
+  std::erase_if(models, [](const OracleModel& model) { return !model.has_long(); });
+  return models;
+}
+
+std::string test_name(const testing::TestParamInfo<OracleModel>& instance) {
   std::string name = instance.param.name;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Oracle, testing::ValuesIn(oracle_models()), test_name);
+INSTANTIATE_TEST_SUITE_P(Models, LongOracle, testing::ValuesIn(long_models()), test_name);
 
 }  // namespace
 }  // namespace sluice::test

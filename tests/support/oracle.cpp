@@ -19,7 +19,7 @@ json read_json(const fs::path& path) {
   return json::parse(in);
 }
 
-fs::path beside(const fs::path& file, const char* ending) {
+fs::path beside(const fs::path& file, const std::string& ending) {
   return file.parent_path() / (file.stem().string() + ending);
 }
 
@@ -61,16 +61,18 @@ std::vector<OracleModel> oracle_models() {
   return models;
 }
 
-std::vector<Token> OracleModel::tokens() const {
-  return read_json(beside(file, ".tokens.json")).get<std::vector<Token>>();
+std::vector<Token> OracleModel::tokens(const std::string& part) const {
+  return read_json(beside(file, part + ".tokens.json")).get<std::vector<Token>>();
 }
+
+bool OracleModel::has_long() const { return fs::exists(beside(file, ".long.tokens.json")); }
 
 std::vector<Token> OracleModel::greedy() const {
   return read_json(beside(file, ".greedy.json")).at("tokens").get<std::vector<Token>>();
 }
 
-std::vector<float> OracleModel::logits(size_t& n_rows, size_t& n_vocab) const {
-  std::ifstream in(beside(file, ".logits.npy"), std::ios::binary);
+std::vector<float> OracleModel::logits(size_t& n_rows, size_t& n_vocab, const std::string& part) const {
+  std::ifstream in(beside(file, part + ".logits.npy"), std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
   auto array = parse_npy(std::as_bytes(std::span(bytes)));
   if (!array || array->shape.size() != 2) return {};

@@ -18,9 +18,11 @@ struct OracleModel {
   double row_median = 0;  // the peer's, 0 where it computes in F32
   double forced = 0;      // the peer's NMSE with the reference's experts
 
-  std::vector<Token> tokens() const;
+  // `part` "": 64 tokens; ".long": 160, which some models have.
+  std::vector<Token> tokens(const std::string& part = "") const;
+  bool has_long() const;
   std::vector<Token> greedy() const;
-  std::vector<float> logits(size_t& n_rows, size_t& n_vocab) const;
+  std::vector<float> logits(size_t& n_rows, size_t& n_vocab, const std::string& part = "") const;
   Routing routing() const;  // no layers for a dense model
 };
 
