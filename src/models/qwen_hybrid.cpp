@@ -49,11 +49,32 @@ class QwenHybrid final : public Model {
     ops::Weight shared_gate;
   };
 
+  // Older files have one matrix: for every key head q, k, and v and z of its value heads.
+  Result<void> load_joined(WeightLoader& loader, const std::string& name, ops::DeltaNetWeights& w) const {
+    const uint32_t size = delta_.size, n_values = delta_.n_value / delta_.n_key * size, pitch = 2 * (size + n_values);
+    std::vector<RowRun> q, k, v, z;
+    for (uint32_t first = 0; first < delta_.n_key * pitch; first += pitch) {
+      q.push_back({first, size});
+      k.push_back({first + size, size});
+      v.push_back({first + 2 * size, n_values});
+      z.push_back({first + 2 * size + n_values, n_values});
+    }
+    q.insert(q.end(), k.begin(), k.end());
+    q.insert(q.end(), v.begin(), v.end());
+    w.qkv = TRY(loader.rows(name, delta_.n_key * pitch, config_.n_embd, q));
+    w.z = TRY(loader.rows(name, delta_.n_key * pitch, config_.n_embd, z));
+    return {};
+  }
+
   Result<ops::DeltaNetWeights> load_delta(WeightLoader& loader, const std::string& prefix) const {
     const uint32_t n_embd = config_.n_embd, n_value = delta_.n_value, n_inner = n_value * delta_.size;
     ops::DeltaNetWeights w;
-    w.qkv = TRY(loader.matrix(prefix + "attn_qkv.weight", delta_.n_conv(), n_embd));
-    w.z = TRY(loader.matrix(prefix + "attn_gate.weight", n_inner, n_embd));
+    if (delta_.heads == kernels::kValueHeadsGrouped && loader.has(prefix + "ssm_in.weight")) {
+      TRY(load_joined(loader, prefix + "ssm_in.weight", w));
+    } else {
+      w.qkv = TRY(loader.matrix(prefix + "attn_qkv.weight", delta_.n_conv(), n_embd));
+      w.z = TRY(loader.matrix(prefix + "attn_gate.weight", n_inner, n_embd));
+    }
     if (delta_.heads == kernels::kValueHeadsTiled) {
       w.beta = TRY(loader.matrix(prefix + "ssm_beta.weight", n_value, n_embd));
       w.alpha = TRY(loader.matrix(prefix + "ssm_alpha.weight", n_value, n_embd));

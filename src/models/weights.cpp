@@ -135,6 +135,11 @@ Result<std::vector<const gguf::TensorInfo*>> WeightLoader::find_parts(const std:
   return parts;
 }
 
+bool WeightLoader::packs(Type type, uint32_t n_expert) const {
+  const KernelId product = n_expert != 0 ? KernelId::moe_gemv : KernelId::gemv;
+  return repack_ && quant::has_panel16(type) && backend_->has({.id = product, .type = type, .layout = Layout::panel16});
+}
+
 Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k,
                                          bool may_repack) {
   if (k > kMostColumns) {
@@ -155,9 +160,7 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
   TRY(add_low_rank(w, name));
   if (backend_ == nullptr) return w;
 
-  const KernelId product = n_expert != 0 ? KernelId::moe_gemv : KernelId::gemv;
-  const bool packs = may_repack && repack_ && quant::has_panel16(w.type) &&
-                     backend_->has({.id = product, .type = w.type, .layout = Layout::panel16});
+  const bool packs = may_repack && this->packs(w.type, n_expert);
   const uint64_t n_matrices = std::max(n_expert, 1u), source_bytes = w.matrix_bytes;
   std::vector<uint64_t> addresses;
   if (packs) {
@@ -222,6 +225,34 @@ Result<void> WeightLoader::check_adapters() const {
 
 Result<ops::Weight> WeightLoader::matrix(const std::string& name, uint32_t m, uint32_t k) {
   return weight(name, 0, m, k, true);
+}
+
+Result<ops::Weight> WeightLoader::rows(const std::string& name, uint32_t m, uint32_t k, std::span<const RowRun> runs) {
+  const gguf::TensorInfo* info = TRY(find(name, {k, m}));
+  ops::Weight w;
+  w.type = info->type->type;
+  w.k = k;
+  bool whole_panels = true;  // but for the last rows
+  for (const RowRun& run : runs) {
+    whole_panels = whole_panels && w.m % quant::kPanelRows == 0;
+    w.m += run.n;
+  }
+  const uint64_t row_bytes = quant::row_bytes(w.type, k);
+  w.matrix_bytes = row_bytes * w.m;
+  count(w.matrix_bytes, std::nullopt);
+  if (backend_ == nullptr) return w;
+  const bool packs = whole_panels && this->packs(w.type, 0);
+  if (packs) {
+    w.layout = Layout::panel16;
+    w.matrix_bytes = quant::panel16_bytes(w.type, w.m, k);
+  }
+  w.address = TRY(allocate(w.matrix_bytes, 1, Use::weights))[0];
+  uint64_t at = w.address;
+  for (const RowRun& run : runs) {
+    jobs_.push_back({w.type, file_.data(*info).data() + run.first * row_bytes, run.n, k, at, packs});
+    at += run.n * row_bytes;  // a whole panel has the bytes of its rows
+  }
+  return w;
 }
 
 Result<ops::Weight> WeightLoader::exact_matrix(const std::string& name, uint32_t m, uint32_t k) {

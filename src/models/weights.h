@@ -26,6 +26,11 @@ struct WeightSizes {
   std::map<uint32_t, uint64_t> experts;  // by layer
 };
 
+// Rows of a matrix in a file, one behind the other.
+struct RowRun {
+  uint32_t first = 0, n = 0;
+};
+
 class WeightLoader {
  public:
   // `repack`: into the layouts of the fast kernels where the backend has them. `dry`: check names and shapes only.
@@ -39,6 +44,8 @@ class WeightLoader {
 
   // Each names the tensor in its error where it is missing or has another shape. Contents come with load().
   Result<ops::Weight> matrix(const std::string& name, uint32_t m, uint32_t k);
+  // Those rows alone of a matrix of m rows, in the order of the runs.
+  Result<ops::Weight> rows(const std::string& name, uint32_t m, uint32_t k, std::span<const RowRun> runs);
   // One matrix per expert; "blk.0.ffn_up_exps.weight" may come as "blk.0.ffn_up.E.weight", as older files have it.
   Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
   // A matrix whose products must not round their input: the router.
@@ -79,6 +86,8 @@ class WeightLoader {
   // An f32 weight whose values are not in the file: (n_expert, m, k), or (m, k) where n_expert is 0.
   Result<ops::Weight> f32_weight(std::span<const float> values, uint32_t n_expert, uint32_t m, uint32_t k);
   Result<uint64_t> keep(backend::Buffer buffer, bool allocated);
+  // Whether the backend has kernels for panels of that type.
+  bool packs(Type type, uint32_t n_expert) const;
   // Addresses of matrices used in place; empty where the backend cannot.
   Result<std::vector<uint64_t>> in_place(std::span<const std::byte> bytes, uint64_t matrix_bytes);
   // New memory for n matrices, in as few buffers as the backend's limit allows.
