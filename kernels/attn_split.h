@@ -1,8 +1,8 @@
 // attn_decode in parts, so that a long cache keeps a whole device busy: the sums over one range of kRangeTokens
-// positions each. attn_merge adds them up. part[t][h][r] holds, over the positions p <= pos[t] of range r,
+// positions each. attn_merge adds them up. part[t][h][r] holds, over the positions p of range r that token t sees,
 //   sum_p exp(s_p - most) V[p] (d_v of them),  most = max_p s_p,  sum_p exp(s_p - most);  s_p = scale * q[t][h] . K[p]
-// Ranges past pos[t] are not written. Names, shapes, key and rules as attn_decode; d_k and d_v are multiples of 4, rows
-// of q begin at multiples of 16 bytes. Grid: (n_kv_head, n_tokens, n_ranges).
+// Ranges of which it sees none are not written. Names, shapes, key and rules as attn_decode; d_k and d_v are multiples
+// of 4, rows of q begin at multiples of 16 bytes. Grid: (n_kv_head, n_tokens, n_ranges).
 #pragma once
 #include "lib/step.h"
 
@@ -26,6 +26,7 @@ PUB struct AttnSplitArgs {
   PUB uint d_k;
   PUB uint d_v;
   PUB uint n_ranges;  // at least those of every token
+  PUB uint window;    // as attn_decode
   PUB float scale;
 };
 ARGS_FIT(AttnSplitArgs)

@@ -62,6 +62,14 @@ PUB struct StepState {
   PUB uint reserved;
 };
 
+// The first position that the token at `pos` sees through a window of so many positions, itself among them; 0: of all.
+#ifdef __SLANG__
+public
+uint first_seen(uint pos, uint window) { return window == 0 || pos < window ? 0 : pos - window + 1; }
+#else
+constexpr uint first_seen(uint pos, uint window) { return window == 0 || pos < window ? 0 : pos - window + 1; }
+#endif
+
 // Which rows a kernel walks: n_tokens or n_out of them, times `per` (heads, expert slots).
 #ifdef __SLANG__
 public

@@ -11,6 +11,8 @@ struct AttentionCase {
   uint32_t n_head = 4, n_kv_head = 2, d_k = 64, d_v = 64;
   std::vector<Sequence> sequences = {{.n_tokens = 1}};
   float q_scale = 1.0f;
+  uint32_t window = 0;
+  float sink = kNaN;  // NaN: none; else that of head 0, half a unit more for each head after it
   bool matrices = false;
 
   KernelKey key() const {
@@ -22,9 +24,10 @@ struct AttentionCase {
   Outputs expected() const;
 
  private:
+  std::vector<float> sinks() const;
   Outputs run_split(Job& job, const Step& step) const;
-  // Rows as stored, (n_pages, n_kv_head, kPageTokens); all bits set where no position lies, which reads as NaN in every
-  // type.
+  // Rows as stored, (n_pages, n_kv_head, kPageTokens); all bits set where no position lies or none that is seen, which
+  // reads as NaN in every type.
   std::vector<std::byte> cache(Type type, uint32_t d, uint64_t seed) const;
 };
 

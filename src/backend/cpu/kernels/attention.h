@@ -48,24 +48,28 @@ class Attention {
 
   void attend_run(uint64_t kv_head, uint64_t begin, uint64_t end) {
     const kernels::uint* pos = ptr(step_.pos);
-    uint64_t last = 0;
+    uint64_t last = 0, first_page = UINT64_MAX;
     for (uint64_t t = begin; t < end; ++t) {
       last = std::max<uint64_t>(last, pos[t]);
+      first_page = std::min<uint64_t>(first_page, kernels::first_seen(pos[t], a_.window) / kernels::kPageTokens);
       std::fill_n(out(t, kv_head * group_), group_ * a_.d_v, 0.0f);
       std::fill_n(running(t - begin, 0), group_, Running{-std::numeric_limits<float>::infinity(), 0.0f});
     }
-    for (uint64_t page = 0; page * kernels::kPageTokens <= last; ++page) {
+    for (uint64_t page = first_page; page * kernels::kPageTokens <= last; ++page) {
       const uint64_t first = page * kernels::kPageTokens;
       load_page(ptr(step_.seq)[begin], page, kv_head, std::min<uint64_t>(kernels::kPageTokens, last - first + 1));
       for (uint64_t t = begin; t < end; ++t) {
         if (pos[t] < first) continue;
         const uint64_t n = std::min<uint64_t>(kernels::kPageTokens, pos[t] - first + 1);
-        for (uint64_t h = 0; h < group_; ++h) add_page(t, kv_head * group_ + h, n, *running(t - begin, h));
+        const uint64_t from = std::max<uint64_t>(kernels::first_seen(pos[t], a_.window), first) - first;
+        if (from >= n) continue;
+        for (uint64_t h = 0; h < group_; ++h) add_page(t, kv_head * group_ + h, from, n, *running(t - begin, h));
       }
     }
     for (uint64_t t = begin; t < end; ++t) {
       for (uint64_t h = 0; h < group_; ++h) {
         float* y = out(t, kv_head * group_ + h);
+        if (a_.sinks) add_sink(ptr(a_.sinks)[kv_head * group_ + h], y, *running(t - begin, h));
         for (uint64_t i = 0; i < a_.d_v; ++i) y[i] /= running(t - begin, h)->sum;
       }
     }
@@ -82,20 +86,26 @@ class Attention {
     load(v_type_, ptr_as<const std::byte>(a_.v_cache), a_.d_v, v_page_);
   }
 
-  // One tile of the online softmax: n positions of the loaded page.
-  void add_page(uint64_t token, uint64_t head, uint64_t n, Running& run) {
+  void add_sink(float sink, float* y, Running& run) {
+    const float max = std::max(run.max, sink), keep = std::exp(run.max - max);
+    run.sum = run.sum * keep + std::exp(sink - max);
+    for (uint64_t i = 0; i < a_.d_v; ++i) y[i] *= keep;
+  }
+
+  // One tile of the online softmax: positions from .. n - 1 of the loaded page.
+  void add_page(uint64_t token, uint64_t head, uint64_t from, uint64_t n, Running& run) {
     const float* q = ptr(a_.q) + (token * a_.n_head + head) * a_.d_k;
     float* y = out(token, head);
     float score[kernels::kPageTokens];
     float max = run.max;
-    for (uint64_t p = 0; p < n; ++p) {
+    for (uint64_t p = from; p < n; ++p) {
       score[p] = a_.scale * dot(q, k_page_ + p * a_.d_k, a_.d_k);
       max = std::max(max, score[p]);
     }
     const float keep = std::exp(run.max - max);
     run.sum *= keep;
     for (uint64_t i = 0; i < a_.d_v; ++i) y[i] *= keep;
-    for (uint64_t p = 0; p < n; ++p) {
+    for (uint64_t p = from; p < n; ++p) {
       const float e = std::exp(score[p] - max);
       run.sum += e;
       for (uint64_t i = 0; i < a_.d_v; ++i) y[i] += e * v_page_[p * a_.d_v + i];

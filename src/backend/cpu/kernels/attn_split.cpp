@@ -45,9 +45,11 @@ void attn_split(const kernels::AttnSplitArgs& a, Worker& w) {
   for (Chunk c; w.claim(n_items, 1, c);) {
     for (uint64_t i = c.begin; i < c.end; ++i) {
       const uint64_t token = i / a.n_head, n = uint64_t{ptr(ptr(a.step)->pos)[token]} + 1;
-      for (uint64_t begin = 0; begin < n; begin += kernels::kRangeTokens) {
-        float* part = ptr(a.part) + (i * a.n_ranges + begin / kernels::kRangeTokens) * (a.d_v + 2);
-        split(a, w.key().type, static_cast<Type>(w.key().variant), token, i % a.n_head, begin,
+      const uint64_t from = kernels::first_seen(static_cast<kernels::uint>(n - 1), a.window);
+      for (uint64_t range = from / kernels::kRangeTokens; range * kernels::kRangeTokens < n; ++range) {
+        const uint64_t begin = range * kernels::kRangeTokens;
+        float* part = ptr(a.part) + (i * a.n_ranges + range) * (a.d_v + 2);
+        split(a, w.key().type, static_cast<Type>(w.key().variant), token, i % a.n_head, std::max(from, begin),
               std::min<uint64_t>(n, begin + kernels::kRangeTokens), w.scratch<float>(), part);
       }
     }

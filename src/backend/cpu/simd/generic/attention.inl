@@ -105,30 +105,42 @@ class Attention {
   void attend_run(uint64_t kv_head, uint64_t begin, uint64_t end) {
     const uint32_t* pos = at(step_.pos);
     const uint64_t n_queries = (end - begin) * group_;
-    uint64_t last = 0;
-    for (uint64_t t = begin; t < end; ++t) last = most(last, pos[t]);
+    uint64_t last = 0, first_page = ~uint64_t{0};
+    for (uint64_t t = begin; t < end; ++t) {
+      last = most(last, pos[t]);
+      first_page = least(first_page, kernels::first_seen(pos[t], a_.window) / kPage);
+    }
     for (uint64_t i = 0; i < n_queries; ++i) running_[i] = {-__builtin_inff(), 0.0f};
     for (uint64_t i = 0; i < n_queries * d_v_; i += 16) store(sums_ + i, zero());
     copy_values_ = n_queries > kFewQueries || a_.d_v % 16 != 0;
     const uint32_t* pages = at(step_.page_table) + at(step_.seqs)[at(step_.seq)[begin]].first_page;
-    for (uint64_t page = 0; page * kPage <= last; ++page) {
+    for (uint64_t page = first_page; page * kPage <= last; ++page) {
       const uint64_t first = page * kPage;
       const uint64_t next = first + kPage <= last ? page + 1 : page;
       load_page((pages[page] * a_.n_kv_head + kv_head) * kPage, (pages[next] * a_.n_kv_head + kv_head) * kPage,
                 least(kPage, last - first + 1));
-      // Queries of tokens that see as many positions of the page go together.
+      // Queries of tokens that see the same positions of the page go together.
       for (uint64_t t = begin; t < end;) {
-        const uint64_t n = seen(pos[t], first);
+        const uint64_t n = seen(pos[t], first), from = unseen(pos[t], first);
         uint64_t until = t + 1;
-        while (until < end && seen(pos[until], first) == n) ++until;
-        if (n > 0) add_page(kv_head, begin, t, until, n);
+        while (until < end && seen(pos[until], first) == n && unseen(pos[until], first) == from) ++until;
+        if (n > from) add_page(kv_head, begin, t, until, from, n);
         t = until;
       }
     }
-    for (uint64_t i = 0; i < n_queries; ++i) finish(i, at(a_.out) + head_of(kv_head, begin, i) * a_.d_v);
+    for (uint64_t i = 0; i < n_queries; ++i) {
+      const uint64_t head = head_of(kv_head, begin, i);
+      if (a_.sinks.address != 0) add_sink(i, at(a_.sinks)[head % a_.n_head]);
+      finish(i, at(a_.out) + head * a_.d_v);
+    }
   }
 
+  // Of the page that begins at position `first`, a token sees positions unseen .. seen - 1.
   static uint64_t seen(uint64_t pos, uint64_t first) { return pos < first ? 0 : least(kPage, pos - first + 1); }
+  uint64_t unseen(uint32_t pos, uint64_t first) const {
+    const uint64_t from = kernels::first_seen(pos, a_.window);
+    return from <= first ? 0 : least(kPage, from - first);
+  }
   // Query i of the tile: token by token, the heads of the group.
   uint64_t head_of(uint64_t kv_head, uint64_t begin, uint64_t i) const {
     return (begin + i / group_) * a_.n_head + kv_head * group_ + i % group_;
@@ -164,10 +176,12 @@ class Attention {
     }
   }
 
-  // The loaded page's first n positions for the queries of tokens t .. until - 1 of the tile that starts at `begin`.
-  void add_page(uint64_t kv_head, uint64_t begin, uint64_t t, uint64_t until, uint64_t n) {
+  // The loaded page's positions from .. n - 1 for the queries of tokens t .. until - 1 of the tile that starts at
+  // `begin`.
+  void add_page(uint64_t kv_head, uint64_t begin, uint64_t t, uint64_t until, uint64_t from, uint64_t n) {
     const uint64_t end = (until - begin) * group_;
-    const Rows keys = rows_of_copy(keys_, kPage), values = rows_of_copy(values_, d_v_);
+    const Rows keys = rows_of_copy(keys_, kPage), values = rows_of_copy(values_ + from * d_v_, d_v_);
+    const Rows in_cache{v_page_.first + from * v_row_, v_page_.bytes, v_page_.ahead};
     for (uint64_t i = (t - begin) * group_; i < end; i += kQueries) {
       const uint64_t queries = least(kQueries, end - i);
       float scores[kQueries][kPage];
@@ -175,16 +189,21 @@ class Attention {
       float *s[kQueries], *sums[kQueries];
       for (uint64_t j = 0; j < queries; ++j) {
         q[j] = at(a_.q) + head_of(kv_head, begin, i + j) * a_.d_k;
-        p[j] = s[j] = scores[j];
+        s[j] = scores[j];
+        p[j] = scores[j] + from;
         sums[j] = sums_ + (i + j) * d_v_;
         for (uint64_t c = 0; c < up_to_16(n); c += 16) store(s[j] + c, zero());
       }
       multiply_some<CopiedRow>(queries, q, keys, a_.d_k, s, up_to_16(n));
+      for (uint64_t j = 0; j < queries; ++j) {
+        for (uint64_t c = 0; c < from; ++c) scores[j][c] = -__builtin_inff();
+      }
       weigh(queries, n, scores, running_ + i, sums);
       if (copy_values_) {
-        multiply_some<CopiedRow>(queries, p, values, n, sums, d_v_);
+        multiply_some<CopiedRow>(queries, p, values, n - from, sums, d_v_);
       } else {
-        with_row_of(v_type_, [&](auto v_row) { multiply_some<decltype(v_row)>(queries, p, v_page_, n, sums, d_v_); });
+        with_row_of(v_type_,
+                    [&](auto v_row) { multiply_some<decltype(v_row)>(queries, p, in_cache, n - from, sums, d_v_); });
       }
     }
   }
@@ -224,6 +243,13 @@ class Attention {
       if (keep == 1.0f) continue;
       for (uint64_t i = 0; i < d_v_; i += 16) store(sums[j] + i, mul(load(sums[j] + i), splat(keep)));
     }
+  }
+
+  void add_sink(uint64_t i, float sink) {
+    const float largest = sink > running_[i].max ? sink : running_[i].max;
+    const float keep = first_lane(exp_of(splat(running_[i].max - largest)));
+    running_[i] = {largest, running_[i].sum * keep + first_lane(exp_of(splat(sink - largest)))};
+    for (uint64_t c = 0; c < d_v_; c += 16) store(sums_ + i * d_v_ + c, mul(load(sums_ + i * d_v_ + c), splat(keep)));
   }
 
   void finish(uint64_t i, float* out) const {
