@@ -1,4 +1,5 @@
-// out[t] (+)= sum over slots s of weight[t][s] * z[t * n_used + s], slots in order.
+// out[t] (+)= sum over slots s of weight[t][s] * z[t * n_used + s], slots in order; with a bias, z[e] +
+// bias[sel_expert[e]] in the place of z[e].
 // Grid: (ceil(m / 64), n_tokens) groups of 64. `out` may not alias `z`.
 #pragma once
 #include "lib/step.h"
@@ -6,9 +7,11 @@
 KERNELS_BEGIN
 
 PUB struct MoeCombineArgs {
-  PUB DEV_PTR(float) out;     // (n_tokens, m)
-  PUB DEV_PTR(float) z;       // (n_entries, m)
-  PUB DEV_PTR(float) weight;  // (n_tokens, n_used)
+  PUB DEV_PTR(float) out;        // (n_tokens, m)
+  PUB DEV_PTR(float) z;          // (n_entries, m)
+  PUB DEV_PTR(float) weight;     // (n_tokens, n_used)
+  PUB DEV_PTR(float) bias;       // (n_expert, m) or null
+  PUB DEV_PTR(uint) sel_expert;  // (n_entries), null where bias is
   PUB DEV_PTR(StepState) step;
   PUB uint m;
   PUB uint n_used;

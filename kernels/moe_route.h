@@ -1,6 +1,9 @@
 // Gate logits -> the experts of every token and their weights.
 //   probs:      softmax over all experts | sigmoid | (softmax_picked) the logits themselves
 //   selection:  the n_used largest of probs + bias, best first; ties go to the lower id
+//   groups:     where n_group is not 0, experts are that many groups of equal size, and those outside the n_group_used
+//               best count as minus infinity; a group's score is the sum of its n_group_best (1 or 2) best probs +
+//               bias, ties go to the lower group
 //   weight:     probs of the picked ones, without the bias; softmax_picked: softmax over the picked logits (bias
 //   included there) renormalise: weights divided by max(their sum, 2^-14); then all are multiplied by scale
 // A NaN logit counts as minus infinity, plus infinity as the largest finite float. Where fewer than n_used are finite
@@ -20,10 +23,13 @@ public
 static const uint kGateSigmoid = 1;
 public
 static const uint kGateSoftmaxPicked = 2;
+public
+static const uint kMostGroups = 256;
 #else
 inline constexpr uint kGateSoftmaxAll = 0;
 inline constexpr uint kGateSigmoid = 1;
 inline constexpr uint kGateSoftmaxPicked = 2;
+inline constexpr uint kMostGroups = 256;
 #endif
 
 PUB struct MoeRouteArgs {
@@ -37,6 +43,9 @@ PUB struct MoeRouteArgs {
   PUB uint n_used;
   PUB uint gate;
   PUB uint renormalise;
+  PUB uint n_group;       // 0, or a divisor of n_expert, at most kMostGroups
+  PUB uint n_group_used;  // 1 .. n_group
+  PUB uint n_group_best;
   PUB float scale;
 };
 ARGS_FIT(MoeRouteArgs)

@@ -9,8 +9,17 @@ struct MoeCombineCase {
   bool accumulate = false;
   float scale = 1.0f;
   bool same_expert = false;  // all slots of a token hold the same values
+  bool biased = false;       // by the row of each entry's expert, of kExperts
+
+  static constexpr uint32_t kExperts = 5;
 
   KernelKey key() const { return {KernelId::moe_combine, Type::F32, Layout::row_major, 0}; }
+  std::vector<float> bias() const { return Random(m + 2).normals(size_t{kExperts} * m); }
+  std::vector<uint> sel_expert() const {
+    std::vector<uint> ids;
+    for (uint e = 0; e < n_tokens * n_used; ++e) ids.push_back((e * 3 + 4) % kExperts);
+    return ids;
+  }
   std::vector<float> z() const {
     std::vector<float> z = Random(m).normals(size_t{n_tokens} * n_used * m, scale);
     for (size_t i = 0; same_expert && i < z.size(); ++i) z[i] = z[i / (n_used * m) * (n_used * m) + i % m];
@@ -30,6 +39,8 @@ struct MoeCombineCase {
     const kernels::MoeCombineArgs args{.out = job.in(before()),
                                        .z = job.in(z()),
                                        .weight = job.in(weight()),
+                                       .bias = biased ? job.in(bias()) : DevPtr<float>{},
+                                       .sel_expert = biased ? job.in(sel_expert()) : DevPtr<uint>{},
                                        .step = job.step(make_step(n_tokens)),
                                        .m = m,
                                        .n_used = n_used,
@@ -39,12 +50,15 @@ struct MoeCombineCase {
   }
 
   Outputs expected() const {
-    const std::vector<float> all_z = z(), w = weight(), old = before();
+    const std::vector<float> all_z = z(), w = weight(), old = before(), b = bias();
+    const std::vector<uint> expert = sel_expert();
     std::vector<double> out;
     for (size_t t = 0; t < n_tokens; ++t) {
       for (size_t i = 0; i < m; ++i) {
         double sum = accumulate ? double{old[t * m + i]} : 0;
-        for (size_t s = 0; s < n_used; ++s) sum += double{w[t * n_used + s]} * double{all_z[(t * n_used + s) * m + i]};
+        for (size_t e = t * n_used; e < (t + 1) * n_used; ++e) {
+          sum += double{w[e]} * (double{all_z[e * m + i]} + (biased ? double{b[expert[e] * m + i]} : 0));
+        }
         out.push_back(sum);
       }
     }
@@ -60,7 +74,8 @@ const MoeCombineCase kCases[] = {
     {.name = "M06 repeated expert in one token", .n_tokens = 2, .same_expert = true},
     {.name = "huge values stay finite", .n_tokens = 2, .n_used = 2, .scale = 1e30f},
     {.name = "many tokens", .n_tokens = 65, .m = 33, .n_used = 8},
-    {.name = "no tokens", .n_tokens = 0},
+    {.name = "biases of the experts", .n_tokens = 7, .m = 77, .n_used = 3, .accumulate = true, .biased = true},
+    {.name = "no tokens", .n_tokens = 0, .biased = true},
 };
 
 SLUICE_KERNEL_CASES(MoeCombine, MoeCombineCase, kCases);
@@ -74,6 +89,8 @@ TEST(MoeCombine, R10_gate_weights_enter_the_sum) {
     const kernels::MoeCombineArgs args{.out = job.out<float>(1),
                                        .z = job.in(std::vector<float>{1.0f, -1.0f}),
                                        .weight = job.in(std::vector<float>{0.75f, 0.25f}),
+                                       .bias = {},
+                                       .sel_expert = {},
                                        .step = job.step(make_step(1)),
                                        .m = 1,
                                        .n_used = 2,

@@ -29,6 +29,7 @@ struct MoeRouteCase {
   bool renormalise = false, bias = false, forced = false;
   float scale = 1.0f;
   Fill fill = Fill::normal;
+  uint n_group = 0, n_group_used = 0, n_group_best = 0;
 
   KernelKey key() const { return kKey; }
 
@@ -88,6 +89,9 @@ struct MoeRouteCase {
                                      .n_used = n_used,
                                      .gate = gate,
                                      .renormalise = renormalise ? 1u : 0u,
+                                     .n_group = n_group,
+                                     .n_group_used = n_group_used,
+                                     .n_group_best = n_group_best,
                                      .scale = scale};
     job.launch(kKey, args, {n_tokens, 1, 1});
     return {{.name = "sel_expert", .ints = job.read(args.sel_expert, size_t{n_tokens} * n_used)},
@@ -103,6 +107,7 @@ struct MoeRouteCase {
 
  private:
   void route(uint32_t token, Outputs& all) const;
+  void keep_groups(std::vector<double>& score) const;
 };
 
 // exp(x) over the sum of those of `ids`.
@@ -111,6 +116,22 @@ double share(const std::vector<double>& x, const std::vector<uint>& ids, uint id
   for (const uint i : ids) most = std::max(most, x[i]);
   for (const uint i : ids) sum += x[i] == -kInf ? 0 : std::exp(x[i] - most);
   return x[id] == -kInf ? 0 : std::exp(x[id] - most) / sum;
+}
+
+// By a plain sort of the groups.
+void MoeRouteCase::keep_groups(std::vector<double>& score) const {
+  const size_t size = n_expert / n_group;
+  std::vector<std::pair<double, size_t>> groups;  // minus the score
+  for (size_t g = 0; g < n_group; ++g) {
+    std::vector<double> of_group(&score[g * size], &score[g * size] + size);
+    std::sort(of_group.rbegin(), of_group.rend());
+    const size_t n_best = std::min<size_t>(n_group_best, size);
+    groups.emplace_back(-std::accumulate(of_group.begin(), of_group.begin() + static_cast<ptrdiff_t>(n_best), 0.0), g);
+  }
+  std::sort(groups.begin(), groups.end());
+  for (size_t i = n_group_used; i < n_group; ++i) {
+    std::fill_n(score.begin() + static_cast<ptrdiff_t>(groups[i].second * size), size, -kInf);
+  }
 }
 
 void MoeRouteCase::route(uint32_t token, Outputs& all) const {
@@ -127,6 +148,7 @@ void MoeRouteCase::route(uint32_t token, Outputs& all) const {
     score[e] = x[e] == -kInf ? -kInf : probs[e] + (bias ? double{b[e]} : 0);
   }
   const auto n_finite = n_expert - static_cast<size_t>(std::count(x.begin(), x.end(), -kInf));
+  if (n_group != 0) keep_groups(score);
   std::stable_sort(ids.begin(), ids.end(), [&](uint i, uint j) { return score[i] > score[j]; });
   ids.resize(n_used);
   if (forced) {
@@ -166,6 +188,46 @@ std::vector<MoeRouteCase> cases() {
       {.name = "huge logits", .n_used = 2, .n_tokens = 3, .fill = Fill::huge},
       {.name = "R08 last of 257", .n_expert = 257, .n_tokens = 2, .fill = Fill::best_is_last},
       {.name = "R08 last of 512", .n_expert = 512, .n_used = 32, .n_tokens = 2, .fill = Fill::best_is_last},
+      {.name = "groups by their best",
+       .n_expert = 32,
+       .n_used = 4,
+       .n_tokens = 9,
+       .bias = true,
+       .n_group = 8,
+       .n_group_used = 3,
+       .n_group_best = 1},
+      {.name = "groups by their two best",
+       .n_expert = 256,
+       .n_used = 8,
+       .n_tokens = 9,
+       .renormalise = true,
+       .bias = true,
+       .n_group = 8,
+       .n_group_used = 4,
+       .n_group_best = 2},
+      {.name = "tied groups",
+       .n_expert = 32,
+       .n_used = 4,
+       .n_tokens = 3,
+       .fill = Fill::zeros,
+       .n_group = 8,
+       .n_group_used = 3,
+       .n_group_best = 2},
+      {.name = "groups of one",
+       .n_expert = 8,
+       .n_used = 3,
+       .n_tokens = 3,
+       .n_group = 8,
+       .n_group_used = 3,
+       .n_group_best = 2},
+      {.name = "all groups",
+       .n_expert = 12,
+       .n_used = 5,
+       .n_tokens = 3,
+       .n_group = 3,
+       .n_group_used = 3,
+       .n_group_best = 2},
+      {.name = "most groups", .n_expert = 4096, .n_used = 8, .n_group = 256, .n_group_used = 2, .n_group_best = 2},
       {.name = "most experts", .n_expert = 4096, .n_used = 8, .fill = Fill::best_is_last},
   };
   constexpr const char* kGates[] = {"softmax of all", "sigmoid", "softmax of picked"};
@@ -211,6 +273,9 @@ void for_each_pick(const Gate& g, const std::function<void(const Picks&)>& check
                                      .n_used = g.n_used,
                                      .gate = g.gate,
                                      .renormalise = g.renormalise ? 1u : 0u,
+                                     .n_group = 0,
+                                     .n_group_used = 0,
+                                     .n_group_best = 0,
                                      .scale = g.scale};
     job.launch(kKey, args, {1, 1, 1});
     check({job.read(args.sel_expert, g.n_used), job.read(args.weight, g.n_used), job.row_error()[0]});

@@ -12,19 +12,33 @@ struct SwigluCase {
   Y y = Y::floats;
   Alias alias = Alias::none;
   float scale = 1.0f;
+  bool clamped = false, biased = false;
+
+  static constexpr uint32_t kExperts = 3;
 
   KernelKey key() const { return {KernelId::swiglu, Type::F32, Layout::row_major, 0}; }
   uint32_t n_rows() const { return n_tokens * per; }
   size_t n_values() const { return size_t{n_rows()} * n; }
   std::vector<float> operand(uint64_t seed) const { return Random(seed + n).normals(n_values(), scale); }
 
+  std::vector<float> bias(uint64_t seed) const { return Random(seed).normals(size_t{kExperts} * n, scale); }
+  std::vector<uint> sel_expert() const {
+    std::vector<uint> ids;
+    for (uint r = 0; r < n_rows(); ++r) ids.push_back((r + 2) % kExperts);
+    return ids;
+  }
+
   Outputs run(Job& job) const {
     const size_t q8_bytes = n_rows() * kernels::q8_row_bytes(n);
     kernels::SwigluArgs args{.gate = job.in(operand(1)),
                              .up = job.in(operand(2)),
+                             .gate_bias = biased ? job.in(bias(3)) : DevPtr<float>{},
+                             .up_bias = biased ? job.in(bias(4)) : DevPtr<float>{},
+                             .sel_expert = biased ? job.in(sel_expert()) : DevPtr<uint>{},
                              .step = job.step(make_step(n_tokens)),
                              .rows = {kernels::kRowsOfTokens, per},
-                             .n = n};
+                             .n = n,
+                             .activation = clamped ? kernels::kClampedSwiglu : kernels::kSilu};
     if (y != Y::q8) {
       args.y = alias == Alias::y_is_gate ? args.gate : alias == Alias::y_is_up ? args.up : job.out<float>(n_values());
     }
@@ -44,10 +58,18 @@ struct SwigluCase {
   }
 
   Outputs expected() const {
-    const std::vector<float> gate = operand(1), up = operand(2);
+    const std::vector<float> gate = operand(1), up = operand(2), gate_bias = bias(3), up_bias = bias(4);
+    const std::vector<uint> expert = sel_expert();
     std::vector<double> out;
     for (size_t i = 0; i < gate.size(); ++i) {
-      out.push_back(double{gate[i]} / (1.0 + std::exp(-double{gate[i]})) * double{up[i]});
+      const size_t b = expert[i / n] * n + i % n;
+      double g = double{gate[i]} + (biased ? double{gate_bias[b]} : 0),
+             u = double{up[i]} + (biased ? double{up_bias[b]} : 0);
+      if (clamped) {
+        g = std::min(g, 7.0);
+        u = std::min(std::max(u, -7.0), 7.0) + 1;
+      }
+      out.push_back(g / (1.0 + std::exp(clamped ? -1.702 * g : -g)) * u);
     }
     Outputs outputs;
     if (y != Y::q8) outputs.push_back({.name = "y", .reals = out});
@@ -68,6 +90,17 @@ const SwigluCase kCases[] = {
     {.name = "both", .n = 288, .n_tokens = 2, .per = 3, .y = Y::both},
     {.name = "exp overflows for one sign", .n = 64, .scale = 300.0f},
     {.name = "huge activations", .n = 64, .scale = 1e18f},
+    {.name = "clamped", .n = 77, .n_tokens = 3, .scale = 8.0f, .clamped = true},
+    {.name = "clamped, huge activations", .n = 64, .scale = 1e18f, .clamped = true},
+    {.name = "clamped, biases, q8",
+     .n = 288,
+     .n_tokens = 5,
+     .per = 2,
+     .y = Y::both,
+     .scale = 4.0f,
+     .clamped = true,
+     .biased = true},
+    {.name = "biases of the experts", .n = 65, .n_tokens = 4, .per = 2, .alias = Alias::y_is_up, .biased = true},
     {.name = "no tokens", .n_tokens = 0, .y = Y::both},
 };
 

@@ -10,7 +10,11 @@ void moe_combine(const kernels::MoeCombineArgs& a, Worker& w) {
       float* out = ptr(a.out) + token * m;
       for (uint64_t row = 0; row < m; ++row) {
         float sum = a.accumulate != 0 ? out[row] : 0.0f;
-        for (uint64_t slot = 0; slot < a.n_used; ++slot) sum += weight[slot] * z[slot * m + row];
+        for (uint64_t slot = 0; slot < a.n_used; ++slot) {
+          float value = z[slot * m + row];
+          if (a.bias) value += ptr(a.bias)[ptr(a.sel_expert)[token * a.n_used + slot] * m + row];
+          sum += weight[slot] * value;
+        }
         out[row] = sum;
       }
     }

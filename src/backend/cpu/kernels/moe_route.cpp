@@ -41,6 +41,27 @@ uint64_t pick(const float* score, uint64_t n_expert, uint64_t n_used, bool* take
   return n_finite;
 }
 
+// The scores of experts outside the best groups become minus infinity.
+void keep_groups(const kernels::MoeRouteArgs& a, float* score) {
+  const uint64_t size = a.n_expert / a.n_group;
+  float of_group[kernels::kMostGroups];
+  for (uint64_t g = 0; g < a.n_group; ++g) {
+    float best = -kInfinity, second = -kInfinity;
+    for (uint64_t e = g * size; e < (g + 1) * size; ++e) {
+      second = std::max(second, std::min(best, score[e]));
+      best = std::max(best, score[e]);
+    }
+    of_group[g] = a.n_group_best == 2 && size > 1 ? best + second : best;
+  }
+  for (uint64_t g = 0; g < a.n_group; ++g) {
+    uint64_t n_better = 0;
+    for (uint64_t i = 0; i < a.n_group; ++i) {
+      if (of_group[i] > of_group[g] || (of_group[i] == of_group[g] && i < g)) ++n_better;
+    }
+    if (n_better >= a.n_group_used) std::fill_n(score + g * size, size, -kInfinity);
+  }
+}
+
 // One token; false where none of its logits is usable.
 bool route(const kernels::MoeRouteArgs& a, uint64_t token, float* scratch) {
   const uint64_t n_expert = a.n_expert, n_used = a.n_used;
@@ -59,6 +80,7 @@ bool route(const kernels::MoeRouteArgs& a, uint64_t token, float* scratch) {
     if (score[e] > -kInfinity) score[e] = sanitised(a.bias ? probs[e] + ptr(a.bias)[e] : probs[e]);
   }
 
+  if (a.n_group != 0 && !a.forced) keep_groups(a, score);
   uint64_t n_weighted = n_used;
   if (a.forced) {
     std::copy_n(ptr(a.forced) + token * n_used, n_used, ids);
@@ -85,6 +107,7 @@ bool route(const kernels::MoeRouteArgs& a, uint64_t token, float* scratch) {
 void moe_route(const kernels::MoeRouteArgs& a, Worker& w) {
   const kernels::StepState& step = *ptr(a.step);
   assert(a.n_used <= a.n_expert);
+  assert(a.n_group == 0 || (a.n_group <= kernels::kMostGroups && a.n_expert % a.n_group == 0));
   assert(a.n_expert * (2 * sizeof(float) + sizeof(bool)) <= kScratchBytes);
   for (Chunk c; w.claim(step.n_tokens, 1, c);) {
     for (uint64_t t = c.begin; t < c.end; ++t) {

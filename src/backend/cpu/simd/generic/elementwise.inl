@@ -27,20 +27,51 @@ void quantize_q8(const kernels::QuantizeQ8Args& a, Worker& worker) {
   });
 }
 
-void swiglu(const kernels::SwigluArgs& a, Worker& worker) {
+// One row of silu(gate) * up.
+struct SiluRow {
+  const float *gate, *up;
+  SiluRow(const kernels::SwigluArgs& a, uint64_t r) : gate(at(a.gate) + r * a.n), up(at(a.up) + r * a.n) {}
+  F operator()(uint64_t i, uint32_t n) const { return silu_times(load_up_to(gate + i, n), load_up_to(up + i, n)); }
+  F operator()(uint64_t i) const { return silu_times(load(gate + i), load(up + i)); }
+};
+
+// One row of any activation, with the biases of the row's expert. A value that is no number stays one.
+struct GatedRow {
+  const float *gate, *up, *gate_bias = nullptr, *up_bias = nullptr;
+  bool clamped;
+  GatedRow(const kernels::SwigluArgs& a, uint64_t r)
+      : gate(at(a.gate) + r * a.n), up(at(a.up) + r * a.n), clamped(a.activation == kernels::kClampedSwiglu) {
+    if (a.gate_bias.address == 0) return;
+    gate_bias = at(a.gate_bias) + at(a.sel_expert)[r] * uint64_t{a.n};
+    up_bias = at(a.up_bias) + at(a.sel_expert)[r] * uint64_t{a.n};
+  }
+  F operator()(uint64_t i, uint32_t n = 16) const {
+    F g = load_up_to(gate + i, n), u = load_up_to(up + i, n);
+    if (gate_bias != nullptr) {
+      g = add(g, load_up_to(gate_bias + i, n));
+      u = add(u, load_up_to(up_bias + i, n));
+    }
+    if (!clamped) return silu_times(g, u);
+    const F limit = splat(kernels::kSwigluLimit);
+    g = min(limit, g);
+    u = min(limit, max(splat(-kernels::kSwigluLimit), u));
+    const F divisor = add(splat(1.0f), exp_of(mul(splat(-kernels::kSwigluSlope), g)));
+    return mul(div(g, divisor), add(u, splat(1.0f)));
+  }
+};
+
+template <class Row>
+void gate_rows(const kernels::SwigluArgs& a, Worker& worker) {
   by_stretches(worker, rows_of(*at(a.step), a.rows), a.n, [&](uint64_t r, uint64_t begin, uint64_t end) {
-    const float *gate = at(a.gate) + r * a.n, *up = at(a.up) + r * a.n;
+    const Row product(a, r);
     float* y = a.y.address != 0 ? at(a.y) + r * a.n : nullptr;
     if (a.y_q8.address == 0) {
-      by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
-        store_up_to(y + i, silu_times(load_up_to(gate + i, n), load_up_to(up + i, n)), n);
-      });
+      by_lanes(begin, end, [&](uint64_t i, uint32_t n) { store_up_to(y + i, product(i, n), n); });
       return;
     }
     std::byte* row = bytes_at(a.y_q8) + r * q8_bytes(a.n);
     for (uint64_t i = begin; i < end; i += 32) {
-      const F low = silu_times(load(gate + i), load(up + i));
-      const F high = silu_times(load(gate + i + 16), load(up + i + 16));
+      const F low = product(i), high = product(i + 16);
       if (y != nullptr) {
         store(y + i, low);
         store(y + i + 16, high);
@@ -48,6 +79,11 @@ void swiglu(const kernels::SwigluArgs& a, Worker& worker) {
       quantize_block(low, high, row, a.n, i / 32);
     }
   });
+}
+
+void swiglu(const kernels::SwigluArgs& a, Worker& worker) {
+  if (a.activation == kernels::kSilu && a.gate_bias.address == 0) return gate_rows<SiluRow>(a, worker);
+  gate_rows<GatedRow>(a, worker);
 }
 
 void add_rows(const kernels::AddArgs& args, Worker& worker) {
@@ -59,10 +95,25 @@ void add_rows(const kernels::AddArgs& args, Worker& worker) {
   });
 }
 
+void combine_biased(const kernels::MoeCombineArgs& a, uint64_t token, uint64_t begin, uint64_t end) {
+  const float *weight = at(a.weight) + token * a.n_used, *z = at(a.z) + token * a.n_used * a.m;
+  const uint32_t* expert = at(a.sel_expert) + token * a.n_used;
+  float* out = at(a.out) + token * a.m;
+  by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
+    F sum = a.accumulate != 0 ? load_up_to(out + i, n) : zero();
+    for (uint64_t s = 0; s < a.n_used; ++s) {
+      const F bias = load_up_to(at(a.bias) + uint64_t{expert[s]} * a.m + i, n);
+      sum = fma(splat(weight[s]), add(load_up_to(z + s * a.m + i, n), bias), sum);
+    }
+    store_up_to(out + i, sum, n);
+  });
+}
+
 void moe_combine(const kernels::MoeCombineArgs& a, Worker& worker) {
   by_stretches(worker, at(a.step)->n_tokens, a.m, [&](uint64_t token, uint64_t begin, uint64_t end) {
     const float *weight = at(a.weight) + token * a.n_used, *z = at(a.z) + token * a.n_used * a.m;
     float* out = at(a.out) + token * a.m;
+    if (a.bias.address != 0) return combine_biased(a, token, begin, end);
     by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
       F sum = a.accumulate != 0 ? load_up_to(out + i, n) : zero();
       for (uint64_t s = 0; s < a.n_used; ++s) sum = fma(splat(weight[s]), load_up_to(z + s * a.m + i, n), sum);
