@@ -39,6 +39,17 @@ void set_args(Launch& launch, const Args& args) {
   std::memcpy(launch.args, &args, sizeof args);
 }
 
+// Has a kernel that reads a layer's ids, if it is one, read those that the host has.
+void read_ids(Launch& launch, uint64_t ids) {
+  const auto point = [&]<class Args>(Args args) {
+    if (args.sel_expert) args.sel_expert = {ids};
+    set_args(launch, args);
+  };
+  if (launch.key.id == KernelId::moe_group) point(args_of<kernels::MoeGroupArgs>(launch));
+  if (launch.key.id == KernelId::swiglu) point(args_of<kernels::SwigluArgs>(launch));
+  if (launch.key.id == KernelId::moe_combine) point(args_of<kernels::MoeCombineArgs>(launch));
+}
+
 // Of one expert there is nothing to pick: it is the gate of a shared one.
 bool picks(const Launch& launch) {
   return launch.key.id == KernelId::moe_route && args_of<kernels::MoeRouteArgs>(launch).n_expert > 1;
@@ -126,11 +137,7 @@ Result<std::unique_ptr<Plan>> NaiveRouting::prepare(std::span<const Launch> laun
       pick = &*plan->pieces.back().pick;
       continue;
     }
-    if (launch.key.id == KernelId::moe_group && pick != nullptr) {
-      auto args = args_of<kernels::MoeGroupArgs>(launch);
-      args.sel_expert = {pick->ids.address()};
-      set_args(launch, args);
-    }
+    if (pick != nullptr) read_ids(launch, pick->ids.address());
     if (launch.key.id == KernelId::moe_gemv && pick != nullptr) {
       auto args = args_of<kernels::MoeGemvArgs>(launch);
       args.expert_addr = {TRY(table_for(*pick, args.expert_addr.address, args.n_expert))};

@@ -427,8 +427,8 @@ class StepRun {
       TRY(append(layer.gate, captured.gate->address, ubatch.n_tokens * n_expert));
       std::vector<float> bias;
       if (captured.bias != 0) TRY(append(bias, captured.bias, n_expert));
-      const std::vector<float> scores = ops::selection_scores(std::span(layer.gate).subspan(before), bias,
-                                                              captured.gate_rule, result_.routing.n_expert);
+      const std::vector<float> scores =
+          ops::selection_scores(std::span(layer.gate).subspan(before), bias, captured, result_.routing.n_expert);
       layer.score.insert(layer.score.end(), scores.begin(), scores.end());
     }
     return {};

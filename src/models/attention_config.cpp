@@ -58,11 +58,23 @@ Result<AttentionConfig> read_attention(Metadata& meta, Config& config, const Att
   return a;
 }
 
+Result<std::vector<uint32_t>> read_windows(Metadata& meta, uint32_t n_layer, uint32_t period) {
+  const uint32_t window = TRY(meta.number_or("attention.sliding_window", 0));
+  std::vector<uint32_t> windows(n_layer, 0);
+  const std::optional<std::vector<bool>> flags = TRY(meta.per_layer_flags("attention.sliding_window_pattern", n_layer));
+  if (!flags) period = TRY(meta.count_or("attention.sliding_window_pattern", period));
+  for (uint32_t i = 0; i < n_layer; ++i) {
+    if (flags ? (*flags)[i] : (i + 1) % period != 0) windows[i] = window;
+  }
+  return windows;
+}
+
 ops::AttentionShape attention_shape(const AttentionConfig& a, const LayerSpec& layer) {
   return {.n_head = a.n_head,
           .n_kv_head = layer.n_kv_head,
           .d_k = a.d_k,
           .d_v = a.d_v,
+          .window = layer.window,
           .scale = a.form.scale != 0 ? a.form.scale : 1.0f / std::sqrt(static_cast<float>(a.d_k)),
           .eps = a.eps,
           .gated = a.form.gated};
@@ -71,9 +83,16 @@ ops::AttentionShape attention_shape(const AttentionConfig& a, const LayerSpec& l
 Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const AttentionConfig& a, const Config& config,
                                              const LayerSpec& layer, const std::string& prefix) {
   ops::AttentionWeights w;
-  w.q = TRY(loader.matrix(prefix + "attn_q.weight", a.n_head * a.d_k * (a.form.gated ? 2 : 1), config.n_embd));
-  w.k = TRY(loader.matrix(prefix + "attn_k.weight", layer.n_kv_head * a.d_k, config.n_embd));
-  w.v = TRY(loader.matrix(prefix + "attn_v.weight", layer.n_kv_head * a.d_v, config.n_embd));
+  const uint32_t n_q = a.n_head * a.d_k, n_k = layer.n_kv_head * a.d_k, n_v = layer.n_kv_head * a.d_v;
+  if (const std::string fused = prefix + "attn_qkv.weight"; loader.has(fused)) {
+    w.q = TRY(loader.rows(fused, n_q + n_k + n_v, 0, n_q, config.n_embd));
+    w.k = TRY(loader.rows(fused, n_q + n_k + n_v, n_q, n_k, config.n_embd));
+    w.v = TRY(loader.rows(fused, n_q + n_k + n_v, n_q + n_k, n_v, config.n_embd));
+  } else {
+    w.q = TRY(loader.matrix(prefix + "attn_q.weight", n_q * (a.form.gated ? 2 : 1), config.n_embd));
+    w.k = TRY(loader.matrix(prefix + "attn_k.weight", n_k, config.n_embd));
+    w.v = TRY(loader.matrix(prefix + "attn_v.weight", n_v, config.n_embd));
+  }
   w.o = TRY(loader.matrix(prefix + "attn_output.weight", config.n_embd, a.n_head * a.d_v));
   const QkNorm norm = a.form.qk_norm;
   if (norm != QkNorm::none) {
@@ -85,6 +104,8 @@ Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const Attenti
     w.k_bias = TRY(loader.vector(prefix + "attn_k.bias", {w.k.m}));
     w.v_bias = TRY(loader.vector(prefix + "attn_v.bias", {w.v.m}));
   }
+  if (a.form.o_bias) w.o_bias = TRY(loader.vector(prefix + "attn_output.bias", {config.n_embd}));
+  if (a.form.sinks) w.sinks = TRY(loader.vector(prefix + "attn_sinks.weight", {a.n_head}));
   return w;
 }
 

@@ -10,33 +10,41 @@ namespace {
 
 class Decoder final : public Model {
  public:
-  Decoder(Config config, AttentionConfig a, const DecoderForm& form, ops::MoeRule rule, std::vector<uint32_t> n_ff)
-      : Model(std::move(config)), attention_(a), form_(form), rule_(rule), n_ff_(std::move(n_ff)) {}
+  Decoder(Config config, const DecoderForm& form, ops::MoeRule rule, std::vector<uint32_t> n_ff)
+      : Model(std::move(config)), form_(form), rule_(rule), n_ff_(std::move(n_ff)) {}
+  // One of the two.
+  void set_attention(const AttentionConfig& a) { attention_ = a; }
+  void set_latent(const LatentConfig& latent) { latent_ = latent; }
 
   Result<void> load(WeightLoader& loader, backend::Backend* backend, uint32_t n_ctx, WeightMemory& memory) override {
     layers_.clear();
     token_embd_ = TRY(loader.matrix("token_embd.weight", config_.n_vocab, config_.n_embd));
     for (uint32_t i = 0; i < config_.n_layer; ++i) layers_.push_back(TRY(load_layer(loader, i)));
     head_ = TRY(load_head(loader, config_, token_embd_, "output_norm.weight"));
-    std::vector<float> factors;
-    if (form_.rope_factors && loader.has("rope_freqs.weight"))
-      factors = TRY(loader.rope_factors("rope_freqs.weight", attention_.n_rot / 2));
-    if (backend != nullptr) {
-      rope_ =
-          TRY(make_rope_table(*backend, memory, n_ctx, attention_.n_rot, config_.rope_base, form_.rope_style, factors));
-    }
+    rope_ = TRY(load_rope_table(loader, backend, memory, n_ctx, config_, form_.rope_style));
+    if (latent_ && backend != nullptr) head_ids_ = TRY(make_head_ids(*backend, memory, latent_->shape.n_head));
     return {};
   }
 
   // The stream is kept divided by the residual scale, which the norms take out again: see create_decoder.
   ops::Residual build(ops::Graph& g) const override {
     ops::Residual residual{ops::embed(g, token_embd_, form_.embedding_scale / form_.residual_scale), {}};
+    ops::HeadEntries heads;
+    g.set_stage(backend::Stage::attention);
+    if (latent_) heads = ops::head_entries(g, head_ids_, latent_->shape.n_head, layers_[0].latent.k_up);
     for (uint32_t i = 0; i < config_.n_layer; ++i) {
       const Layer& layer = layers_[i];
-      const ops::AttentionWeights& attn = layer.attention;
       g.set_stage(backend::Stage::attention);
-      ops::Tensor h = ops::rms_norm(g, residual, layer.attn_norm, config_.eps, {&attn.q, &attn.k, &attn.v});
-      residual.pending = ops::attention(g, h, attn, attention_shape(attention_, config_.layers[i]), rope_, i);
+      if (latent_) {
+        const ops::LatentWeights& attn = layer.latent;
+        const ops::Tensor h = ops::rms_norm(g, residual, layer.attn_norm, config_.eps,
+                                            {attn.q_down ? &*attn.q_down : &attn.q, &attn.kv, &attn.k_rot});
+        residual.pending = ops::latent_attention(g, h, attn, latent_->shape, rope_, heads, i);
+      } else {
+        const ops::AttentionWeights& attn = layer.attention;
+        const ops::Tensor h = ops::rms_norm(g, residual, layer.attn_norm, config_.eps, {&attn.q, &attn.k, &attn.v});
+        residual.pending = ops::attention(g, h, attn, attention_shape(attention_, config_.layers[i]), rope_, i);
+      }
       g.set_stage(backend::Stage::rest);
       build_ffn(g, residual, layer, i);
     }
@@ -46,7 +54,8 @@ class Decoder final : public Model {
  private:
   struct Layer {
     ops::Vector attn_norm, ffn_norm;
-    ops::AttentionWeights attention;
+    ops::AttentionWeights attention;  // or
+    ops::LatentWeights latent;
     DenseFfn ffn;  // or the expert that every token takes
     ops::MoeWeights moe;
     ops::Weight shared_gate;
@@ -56,13 +65,18 @@ class Decoder final : public Model {
     const std::string prefix = fmt::format("blk.{}.", i);
     Layer layer;
     layer.attn_norm = TRY(loader.vector(prefix + "attn_norm.weight", {config_.n_embd}));
-    layer.attention = TRY(load_attention(loader, attention_, config_, config_.layers[i], prefix));
+    if (latent_) {
+      layer.latent = TRY(load_latent(loader, *latent_, config_, prefix));
+    } else {
+      layer.attention = TRY(load_attention(loader, attention_, config_, config_.layers[i], prefix));
+    }
     layer.ffn_norm = TRY(loader.vector(prefix + form_.ffn_norm, {config_.n_embd}));
     if (!config_.layers[i].moe) {
       layer.ffn = TRY(load_dense_ffn(loader, config_, n_ff_[i], prefix));
       return layer;
     }
     layer.moe = TRY(load_moe(loader, config_, form_.n_ff_expert, prefix));
+    if (form_.expert_biases) TRY(load_expert_biases(loader, config_, form_.n_ff_expert, prefix, layer.moe));
     if (form_.selection_bias) layer.moe.bias = TRY(loader.vector(prefix + "exp_probs_b.bias", {config_.n_expert}));
     if (form_.n_ff_shared != 0)
       layer.ffn = TRY(load_dense_ffn(loader, config_, form_.n_ff_shared, prefix, "_shexp.weight"));
@@ -94,6 +108,8 @@ class Decoder final : public Model {
   }
 
   AttentionConfig attention_;
+  std::optional<LatentConfig> latent_;
+  uint64_t head_ids_ = 0;
   DecoderForm form_;
   ops::MoeRule rule_;
   std::vector<uint32_t> n_ff_;  // of the dense layers
@@ -103,6 +119,12 @@ class Decoder final : public Model {
 
 }  // namespace
 
+Result<uint32_t> read_shared_width(Metadata& meta, uint32_t n_ff) {
+  const uint64_t width = uint64_t{n_ff} * TRY(meta.number_or("expert_shared_count", 0));
+  if (width > UINT32_MAX) return Error(Code::corrupt_file, "a shared expert is too wide; download the file again");
+  return static_cast<uint32_t>(width);
+}
+
 Result<std::unique_ptr<Model>> create_decoder(Metadata& meta, const Overrides& overrides, const DecoderForm& form) {
   Config config = TRY(common_config(meta));
   const std::vector<uint32_t> n_kv_head = TRY(meta.per_layer("attention.head_count_kv", config.n_layer));
@@ -110,9 +132,16 @@ Result<std::unique_ptr<Model>> create_decoder(Metadata& meta, const Overrides& o
   for (uint32_t i = 0; i < config.n_layer; ++i) {
     config.layers[i].attention = true;
     config.layers[i].n_kv_head = n_kv_head[i];
+    if (!form.windows.empty()) config.layers[i].window = form.windows.at(i);
     config.layers[i].moe = routed && i >= form.n_dense;
   }
-  const AttentionConfig a = TRY(read_attention(meta, config, form.attention));
+  AttentionConfig attention;
+  LatentConfig latent;
+  if (form.latent) {
+    latent = TRY(read_latent(meta, config));
+  } else {
+    attention = TRY(read_attention(meta, config, form.attention));
+  }
   std::vector<uint32_t> n_ff;
   if (!routed || form.n_dense != 0) {
     n_ff = TRY(meta.per_layer("feed_forward_length", config.n_layer));
@@ -123,11 +152,14 @@ Result<std::unique_ptr<Model>> create_decoder(Metadata& meta, const Overrides& o
   if (routed) {
     TRY(read_experts(meta, overrides, config));
     rule = TRY(read_moe_rule(meta, config, form.gate, form.renormalise));
+    rule.activation = form.activation;
   }
   // norm(s x, eps) = norm(x, eps / s^2): what layers add needs no scaling where the embedding has it inverted.
   config.eps /= form.residual_scale * form.residual_scale;
   config.logit_scale = form.logit_scale;
-  return std::unique_ptr<Model>(std::make_unique<Decoder>(std::move(config), a, form, rule, std::move(n_ff)));
+  auto model = std::make_unique<Decoder>(std::move(config), form, rule, std::move(n_ff));
+  form.latent ? model->set_latent(latent) : model->set_attention(attention);
+  return std::unique_ptr<Model>(std::move(model));
 }
 
 }  // namespace sluice::models

@@ -14,10 +14,7 @@ Result<std::unique_ptr<Model>> create_glm4moe(Metadata& meta, const Overrides& o
   form.n_dense = TRY(meta.number_or("leading_dense_block_count", 0));
   form.gate = kernels::kGateSigmoid;
   form.selection_bias = true;
-  const uint64_t n_ff_shared = uint64_t{form.n_ff_expert} * TRY(meta.number_or("expert_shared_count", 0));
-  if (n_ff_shared > UINT32_MAX)
-    return Error(Code::corrupt_file, "a shared expert is too wide; download the file again");
-  form.n_ff_shared = static_cast<uint32_t>(n_ff_shared);
+  form.n_ff_shared = TRY(read_shared_width(meta, form.n_ff_expert));
   return create_decoder(meta, overrides, form);
 }
 

@@ -39,8 +39,7 @@ class Lfm2Moe final : public Model {
       layers_.push_back(layer);
     }
     head_ = TRY(load_head(loader, config_, token_embd_, "token_embd_norm.weight"));
-    if (backend != nullptr)
-      rope_ = TRY(make_rope_table(*backend, memory, n_ctx, attention_.n_rot, config_.rope_base, 0));
+    rope_ = TRY(load_rope_table(loader, backend, memory, n_ctx, config_, 0));
     return {};
   }
 

@@ -8,7 +8,6 @@ Result<std::unique_ptr<Model>> create_llama(Metadata& meta, const Overrides& ove
   DecoderForm form;
   form.attention.qk_norm = QkNorm::none;
   form.rope_style = 1;
-  form.rope_factors = true;
   if (TRY(meta.number_or("expert_count", 0)) != 0) {
     form.n_ff_expert = TRY(meta.count("feed_forward_length"));
     form.gate = kernels::kGateSoftmaxPicked;

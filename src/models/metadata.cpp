@@ -49,10 +49,9 @@ constexpr Arithmetic kArithmetic[] = {
     {"residual_scale", 1, 0},
     {"router_logit_softcapping", 0, 0},
     {"rope.scaling.alpha", 1, 0},
-    {"rope.scaling.attn_factor", 1, 0},
-    {"rope.scaling.factor", 1, 0},
+    {"rope.scaling.yarn_attn_factor", 1, -1},
+    {"rope.scaling.yarn_ext_factor", 1, -1},
     {"rope.scaling.yarn_log_multiplier", 0, 0},
-    {"rope.scale_linear", 1, 0},
     {"swiglu_clamp_exp", 0, 0},
     {"swiglu_clamp_shexp", 0, 0},
     {"swiglu_limit", 0, 0},
@@ -130,6 +129,12 @@ Result<bool> Metadata::flag_or(std::string_view key, bool fallback) {
   return file_.get_bool(full(key));
 }
 
+Result<std::string> Metadata::text_or(std::string_view key, std::string_view fallback) {
+  read_.emplace(key);
+  if (!has(key)) return std::string(fallback);
+  return file_.get_string(full(key));
+}
+
 Result<std::vector<uint32_t>> Metadata::per_layer(std::string_view key, uint32_t n_layer) {
   const gguf::Value* value = file_.find(full(key));
   if (value == nullptr || value->as_array() == nullptr) return std::vector<uint32_t>(n_layer, TRY(count(key)));
@@ -147,16 +152,15 @@ Result<std::vector<uint32_t>> Metadata::per_layer(std::string_view key, uint32_t
   return result;
 }
 
-Result<std::vector<bool>> Metadata::flags_per_layer(std::string_view key, uint32_t n_layer) {
+Result<std::optional<std::vector<bool>>> Metadata::per_layer_flags(std::string_view key, uint32_t n_layer) {
   const gguf::Value* value = file_.find(full(key));
-  if (value == nullptr || value->as_array() == nullptr)
-    return std::vector<bool>(n_layer, TRY(file_.get_bool(full(key))));
+  if (value == nullptr || value->as_array() == nullptr) return std::optional<std::vector<bool>>();
   read_.emplace(key);
   const auto* flags = std::get_if<std::vector<uint64_t>>(value->as_array());
   const uint32_t n_blocks = TRY(number_or("block_count", n_layer));
   if (flags == nullptr || (flags->size() != n_layer && flags->size() != n_blocks))
-    return wrong(key, fmt::format("no array of booleans for {} layers", n_layer));
-  return std::vector<bool>(flags->begin(), flags->begin() + n_layer);
+    return wrong(key, fmt::format("not an array with a flag for each of {} layers", n_layer));
+  return std::optional(std::vector<bool>(flags->begin(), flags->begin() + n_layer));
 }
 
 Result<void> Metadata::check_unread() const {
@@ -172,14 +176,6 @@ Result<void> Metadata::check_unread() const {
                                "use another conversion of the model",
                                printable(pair.key), architecture_));
     };
-    if (key == "rope.scaling.type") {
-      const std::string* kind = pair.value.as_string();
-      if (kind == nullptr || *kind != "none") {
-        // "linear" by a factor of 1 is no scaling; the factor is checked as a key of its own.
-        if (kind == nullptr || *kind != "linear") return refuse();
-      }
-      continue;
-    }
     const auto row =
         std::find_if(std::begin(kArithmetic), std::end(kArithmetic), [&](const auto& r) { return r.key == key; });
     if (row == std::end(kArithmetic)) {

@@ -2,6 +2,7 @@
 // read.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -25,10 +26,11 @@ class Metadata {
   Result<float> positive(std::string_view key);
   Result<float> float_or(std::string_view key, float fallback);
   Result<bool> flag_or(std::string_view key, bool fallback);
+  Result<std::string> text_or(std::string_view key, std::string_view fallback);
   // A scalar for all layers, or an array with one number for each; 0 allowed.
   Result<std::vector<uint32_t>> per_layer(std::string_view key, uint32_t n_layer);
-  // The same of booleans.
-  Result<std::vector<bool>> flags_per_layer(std::string_view key, uint32_t n_layer);
+  // An array with one flag for each layer; none where the file has no such key, or something else.
+  Result<std::optional<std::vector<bool>>> per_layer_flags(std::string_view key, uint32_t n_layer);
   bool has(std::string_view key) const;
 
   // `unsupported` where a key that was not read would change the arithmetic. Unknown keys are logged.

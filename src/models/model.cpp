@@ -18,6 +18,32 @@ constexpr uint32_t kMostExperts = 4096, kMostExpertsUsed = 512;
 // Values of expert_gating_func in GGUF.
 constexpr uint32_t kFileSoftmax = 1, kFileSigmoid = 2, kFileSoftmaxPicked = 3;
 
+// A group of the softmax kind counts by its best expert, one of the sigmoid kind by its two best.
+Result<void> read_expert_groups(Metadata& meta, ops::MoeRule& rule) {
+  const uint32_t n_group = TRY(meta.number_or("expert_group_count", 0));
+  const uint32_t n_used = TRY(meta.number_or("expert_group_used_count", 0));
+  if (n_group <= 1) return {};
+  if (n_group > kernels::kMostGroups) {
+    return Error(Code::unsupported, fmt::format("{} groups of experts are more than this program allows ({}); use "
+                                                "another model",
+                                                n_group, kernels::kMostGroups));
+  }
+  if (rule.n_expert % n_group != 0 || n_used == 0 || n_used > n_group) {
+    return Error(Code::corrupt_file, fmt::format("metadata '{}.expert_group_count' asks for {} groups of {} experts, "
+                                                 "{} of which are used; download the file again",
+                                                 meta.architecture(), n_group, rule.n_expert, n_used));
+  }
+  if (rule.n_used > rule.n_expert / n_group * n_used) {
+    return Error(Code::invalid_argument,
+                 fmt::format("{} experts of a token do not fit {} groups of {}; give a smaller --experts-used",
+                             rule.n_used, n_used, rule.n_expert / n_group));
+  }
+  rule.n_group = n_group;
+  rule.n_group_used = n_used;
+  rule.n_group_best = rule.gate == kernels::kGateSigmoid ? 2 : 1;
+  return {};
+}
+
 }  // namespace
 
 uint64_t LayerSpec::state_floats(uint32_t n_rewind) const {
@@ -86,6 +112,7 @@ Result<Config> common_config(Metadata& meta) {
   c.n_ctx_train = TRY(meta.count_or("context_length", 4096));
   c.eps = TRY(meta.positive("attention.layer_norm_rms_epsilon"));
   c.rope_base = meta.has("rope.freq_base") ? TRY(meta.positive("rope.freq_base")) : 10000.0f;
+  c.rope = TRY(read_rope_scaling(meta));
   c.n_vocab = TRY(vocabulary_rows(meta.file(), c.n_embd));
   c.layers.resize(c.n_layer);
   return c;
@@ -147,6 +174,7 @@ Result<ops::MoeRule> read_moe_rule(Metadata& meta, const Config& config, uint32_
   rule.renormalise = TRY(meta.flag_or("expert_weights_norm", default_renormalise));
   rule.scale = TRY(meta.float_or("expert_weights_scale", 1));
   if (rule.scale == 0) rule.scale = 1;  // converters write 0 for "none"
+  TRY(read_expert_groups(meta, rule));
   return rule;
 }
 
@@ -176,6 +204,15 @@ Result<ops::MoeWeights> load_moe(WeightLoader& loader, const Config& config, uin
   w.up = TRY(loader.stack(prefix + "ffn_up_exps.weight", config.n_expert, n_ff_expert, config.n_embd));
   w.down = TRY(loader.stack(prefix + "ffn_down_exps.weight", config.n_expert, config.n_embd, n_ff_expert));
   return w;
+}
+
+Result<void> load_expert_biases(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,
+                                const std::string& prefix, ops::MoeWeights& w) {
+  w.bias = TRY(loader.vector(prefix + "ffn_gate_inp.bias", {config.n_expert}));
+  w.gate_bias = TRY(loader.vector(prefix + "ffn_gate_exps.bias", {n_ff_expert, config.n_expert}));
+  w.up_bias = TRY(loader.vector(prefix + "ffn_up_exps.bias", {n_ff_expert, config.n_expert}));
+  w.down_bias = TRY(loader.vector(prefix + "ffn_down_exps.bias", {config.n_embd, config.n_expert}));
+  return {};
 }
 
 }  // namespace sluice::models

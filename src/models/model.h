@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/metadata.h"
+#include "models/rope_scaling.h"
 #include "models/weights.h"
 #include "ops/moe.h"
 
@@ -21,6 +22,7 @@ struct LayerSpec {
   bool attention = false;
   uint32_t n_kv_head = 0, d_k = 0, d_v = 0;  // attention
   std::vector<StateRing> state;              // in the order in which a slot holds them
+  uint32_t window = 0;                       // positions that a token sees, itself among them; 0: all
   bool moe = false;
 
   uint64_t state_floats(uint32_t n_rewind = 0) const;  // with room for as many more rows of each
@@ -32,6 +34,7 @@ struct Config {
   uint32_t n_expert = 0, n_expert_used = 0;
   float eps = 0;
   float rope_base = 0;
+  RopeScaling rope;
   float logit_scale = 1;  // logits are divided by it
   uint32_t n_rot = 0;     // values of a head that are rotated
   std::vector<LayerSpec> layers;
@@ -101,6 +104,9 @@ Result<DenseFfn> load_dense_ffn(WeightLoader& loader, const Config& config, uint
 // Router and experts of the layer `prefix`; the bias is the architecture's own affair.
 Result<ops::MoeWeights> load_moe(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,
                                  const std::string& prefix);
+// Biases of the router and of all matrices of the experts, into `w`.
+Result<void> load_expert_biases(WeightLoader& loader, const Config& config, uint32_t n_ff_expert,
+                                const std::string& prefix, ops::MoeWeights& w);
 
 // The architecture of a file, or `unsupported` naming it and those that are known.
 Result<std::unique_ptr<Model>> create(const gguf::File& file, const Overrides& overrides);

@@ -61,8 +61,8 @@ class QwenHybrid final : public Model {
     }
     q.insert(q.end(), k.begin(), k.end());
     q.insert(q.end(), v.begin(), v.end());
-    w.qkv = TRY(loader.rows(name, delta_.n_key * pitch, config_.n_embd, q));
-    w.z = TRY(loader.rows(name, delta_.n_key * pitch, config_.n_embd, z));
+    w.qkv = TRY(loader.gathered_rows(name, delta_.n_key * pitch, config_.n_embd, q));
+    w.z = TRY(loader.gathered_rows(name, delta_.n_key * pitch, config_.n_embd, z));
     return {};
   }
 
@@ -143,7 +143,7 @@ class QwenHybrid final : public Model {
 // By a list of them, or every so many layers are attention.
 Result<std::vector<bool>> recurrent_layers(Metadata& meta, uint32_t n_layer) {
   const uint32_t interval = TRY(meta.count_or("full_attention_interval", 4));
-  if (meta.has("attention.recurrent_layers")) return meta.flags_per_layer("attention.recurrent_layers", n_layer);
+  if (const auto flags = TRY(meta.per_layer_flags("attention.recurrent_layers", n_layer))) return *flags;
   std::vector<bool> recurrent;
   for (uint32_t i = 0; i < n_layer; ++i) recurrent.push_back((i + 1) % interval != 0);
   return recurrent;

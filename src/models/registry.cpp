@@ -9,8 +9,12 @@ namespace sluice::models {
 #define SLUICE_ARCHITECTURE(name, create_function) \
   Result<std::unique_ptr<Model>> create_function(Metadata& meta, const Overrides& overrides);
 #define SLUICE_ARCHITECTURES                                   \
+  SLUICE_ARCHITECTURE("bailingmoe2", create_bailingmoe2)       \
+  SLUICE_ARCHITECTURE("deepseek2", create_deepseek2)           \
   SLUICE_ARCHITECTURE("ernie4_5-moe", create_ernie4_5_moe)     \
   SLUICE_ARCHITECTURE("glm4moe", create_glm4moe)               \
+  SLUICE_ARCHITECTURE("gpt-oss", create_gpt_oss)               \
+  SLUICE_ARCHITECTURE("granite", create_granite)               \
   SLUICE_ARCHITECTURE("granitemoe", create_granitemoe)         \
   SLUICE_ARCHITECTURE("lfm2", create_lfm2)                     \
   SLUICE_ARCHITECTURE("lfm2moe", create_lfm2moe)               \
@@ -18,6 +22,7 @@ namespace sluice::models {
   SLUICE_ARCHITECTURE("minimax-m2", create_minimax_m2)         \
   SLUICE_ARCHITECTURE("nemotron_h_moe", create_nemotron_h_moe) \
   SLUICE_ARCHITECTURE("olmoe", create_olmoe)                   \
+  SLUICE_ARCHITECTURE("qwen2", create_qwen2)                   \
   SLUICE_ARCHITECTURE("qwen2moe", create_qwen2moe)             \
   SLUICE_ARCHITECTURE("qwen3", create_qwen3)                   \
   SLUICE_ARCHITECTURE("qwen35moe", create_qwen35moe)           \

@@ -75,14 +75,11 @@ Result<uint64_t> WeightLoader::keep(backend::Buffer buffer, bool allocated) {
   return address;
 }
 
-Result<std::vector<uint64_t>> WeightLoader::in_place(std::span<const std::byte> bytes, uint64_t matrix_bytes) {
-  std::vector<uint64_t> addresses;
+Result<std::optional<uint64_t>> WeightLoader::in_place(std::span<const std::byte> bytes) {
   auto adopted = backend_->adopt(bytes, Use::weights);
   if (!adopted && adopted.error().code != Code::unsupported) return std::move(adopted.error());
-  if (!adopted) return addresses;
-  const uint64_t base = TRY(keep(std::move(*adopted), false));
-  for (uint64_t at = 0; at < bytes.size(); at += matrix_bytes) addresses.push_back(base + at);
-  return addresses;
+  if (!adopted) return std::optional<uint64_t>();
+  return std::optional<uint64_t>(TRY(keep(std::move(*adopted), false)));
 }
 
 void WeightLoader::count(uint64_t n_bytes, std::optional<uint32_t> expert_layer) {
@@ -148,20 +145,31 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
                              name, k, kMostColumns));
   }
   const auto parts = TRY(find_parts(name, n_expert, m, k));
+  ops::Weight w = TRY(weight(name, parts, n_expert, m, k, may_repack, {.every = m}));
+  TRY(add_low_rank(w, name));
+  return w;
+}
+
+Result<ops::Weight> WeightLoader::weight(const std::string& name, const std::vector<const gguf::TensorInfo*>& parts,
+                                         uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack, Cut cut) {
   ops::Weight w;
   w.type = parts[0]->type->type;
   w.m = m;
   w.k = k;
   w.n_expert = n_expert;
   w.matrix_bytes = quant::row_bytes(w.type, k) * m;
-  const std::optional<uint32_t> layer = n_expert != 0 ? block_of(name) : std::nullopt;
-  count(parts.size() * parts[0]->n_bytes, layer);
+  const uint64_t n_matrices = std::max(n_expert, 1u), source_bytes = w.matrix_bytes;
+  const bool experts = n_expert != 0 && name.find("_exps.") != name.npos;
+  const std::optional<uint32_t> layer = experts ? block_of(name) : std::nullopt;
+  count(n_matrices * source_bytes, layer);
   if (n_expert != 0) count(n_expert * sizeof(uint64_t), std::nullopt);
-  TRY(add_low_rank(w, name));
   if (backend_ == nullptr) return w;
 
   const bool packs = may_repack && this->packs(w.type, n_expert);
-  const uint64_t n_matrices = std::max(n_expert, 1u), source_bytes = w.matrix_bytes;
+  const uint64_t n_in_part = n_matrices / parts.size(), row_bytes = quant::row_bytes(w.type, k);
+  const auto source = [&](uint64_t i) {  // in its part
+    return (cut.first + i % n_in_part * cut.every) * row_bytes;
+  };
   std::vector<uint64_t> addresses;
   if (packs) {
     w.layout = Layout::panel16;
@@ -172,17 +180,15 @@ Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_exp
       slow_.push_back(fmt::format("{} ({})", name, type_info(w.type).name));
     }
     for (const gguf::TensorInfo* part : parts) {
-      for (const uint64_t address : TRY(in_place(file_.data(*part), w.matrix_bytes))) addresses.push_back(address);
+      const std::optional<uint64_t> base = TRY(in_place(file_.data(*part)));
+      for (uint64_t i = 0; base && i < n_in_part; ++i) addresses.push_back(*base + source(i));
     }
   }
   if (addresses.empty()) {
     const bool on_host = layer && host_layers_.contains(*layer);
     addresses = TRY(allocate(w.matrix_bytes, n_matrices, on_host ? Use::host_weights : Use::weights));
-    const uint64_t n_in_part = n_matrices / parts.size();
-    for (uint64_t e = 0; e < n_matrices; ++e) {
-      const std::byte* source = file_.data(*parts[e / n_in_part]).data() + e % n_in_part * source_bytes;
-      jobs_.push_back({w.type, source, m, k, addresses[e], packs});
-    }
+    for (uint64_t e = 0; e < n_matrices; ++e)
+      jobs_.push_back({w.type, file_.data(*parts[e / n_in_part]).data() + source(e), m, k, addresses[e], packs});
   }
   w.address = addresses[0];
   if (n_expert != 0) TRY(expert_table(w, addresses));
@@ -227,8 +233,9 @@ Result<ops::Weight> WeightLoader::matrix(const std::string& name, uint32_t m, ui
   return weight(name, 0, m, k, true);
 }
 
-Result<ops::Weight> WeightLoader::rows(const std::string& name, uint32_t m, uint32_t k, std::span<const RowRun> runs) {
-  const gguf::TensorInfo* info = TRY(find(name, {k, m}));
+Result<ops::Weight> WeightLoader::gathered_rows(const std::string& name, uint32_t n_rows, uint32_t k,
+                                                std::span<const RowRun> runs) {
+  const gguf::TensorInfo* info = TRY(find(name, {k, n_rows}));
   ops::Weight w;
   w.type = info->type->type;
   w.k = k;
@@ -263,6 +270,44 @@ Result<ops::Weight> WeightLoader::stack(const std::string& name, uint32_t n_expe
   return weight(name, n_expert, m, k, true);
 }
 
+Result<ops::Weight> WeightLoader::rows(const std::string& name, uint32_t n_rows, uint32_t first, uint32_t m,
+                                       uint32_t k) {
+  return weight(name, {TRY(find(name, {k, n_rows}))}, 0, m, k, true, {.first = first});
+}
+
+Result<ops::Weight> WeightLoader::stack_of_rows(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first,
+                                                uint32_t m, uint32_t k) {
+  const gguf::TensorInfo* info = TRY(find(name, {k, uint64_t{n} * n_rows}));
+  return weight(name, {info}, n, m, k, true, {.first = first, .every = n_rows});
+}
+
+Result<ops::Weight> WeightLoader::stack_of_columns(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first,
+                                                   uint32_t m, uint32_t k) {
+  const gguf::TensorInfo* info = TRY(find(name, {k, uint64_t{n} * n_rows}));
+  ops::Weight w;
+  w.m = k;
+  w.k = m;
+  w.n_expert = n;
+  w.matrix_bytes = uint64_t{m} * k * sizeof(float);
+  count(n * w.matrix_bytes, std::nullopt);
+  count(n * sizeof(uint64_t), std::nullopt);
+  if (backend_ == nullptr) return w;
+  const quant::Codec& codec = quant::codec(info->type->type);
+  const uint64_t row_bytes = quant::row_bytes(info->type->type, k);
+  const std::vector<uint64_t> addresses = TRY(allocate(w.matrix_bytes, n, Use::weights));
+  std::vector<float> row(k), turned(uint64_t{m} * k);
+  for (uint64_t i = 0; i < n; ++i) {
+    for (uint64_t r = 0; r < m; ++r) {
+      codec.dequantize(file_.data(*info).data() + (i * n_rows + first + r) * row_bytes, row.data(), k);
+      for (uint64_t c = 0; c < k; ++c) turned[c * m + r] = row[c];
+    }
+    TRY(backend_->upload(addresses[i], std::as_bytes(std::span(turned))));
+  }
+  w.address = addresses[0];
+  TRY(expert_table(w, addresses));
+  return w;
+}
+
 Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vector<uint64_t>& dims, float scale) {
   const gguf::TensorInfo* info = TRY(find(name, dims));
   ops::Vector v;
@@ -271,12 +316,12 @@ Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vec
   if (backend_ == nullptr) return v;
   if (info->type->type == Type::F32 && scale == 1) {
     const std::span<const std::byte> source = file_.data(*info);
-    std::vector<uint64_t> addresses = TRY(in_place(source, source.size()));
-    if (addresses.empty()) {
-      addresses = TRY(allocate(source.size(), 1, Use::weights));
-      jobs_.push_back({Type::F32, source.data(), 1, v.n, addresses[0], false});
+    if (const std::optional<uint64_t> address = TRY(in_place(source))) {
+      v.address = *address;
+      return v;
     }
-    v.address = addresses[0];
+    v.address = TRY(allocate(source.size(), 1, Use::weights))[0];
+    jobs_.push_back({Type::F32, source.data(), 1, v.n, v.address, false});
     return v;
   }
   std::vector<float> values(v.n);
@@ -395,9 +440,10 @@ Result<void> WeightLoader::load(uint32_t n_threads, const std::function<bool(uin
 }
 
 Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& memory, uint32_t n_ctx, uint32_t n_rot,
-                                       float base, uint32_t style, std::span<const float> factors) {
+                                       float base, uint32_t style, std::span<const float> factors, float magnitude) {
   constexpr uint32_t kChunk = 1024;
   const uint32_t n_pairs = n_rot / 2;
+  const auto scale = static_cast<double>(magnitude);
   const uint64_t row_bytes = uint64_t{n_pairs} * 2 * sizeof(float);
   if (const uint64_t free = read_memory_info().available_bytes; free != 0 && n_ctx * row_bytes > free / 2) {
     return Error(Code::out_of_memory,
@@ -424,8 +470,8 @@ Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& 
     for (uint32_t i = 0; i < n_pairs; ++i) {
       const double c = std::cos(first * frequency[i]), s = std::sin(first * frequency[i]);
       for (uint64_t at = uint64_t{i} * 2; at < rows.size(); at += uint64_t{n_pairs} * 2) {
-        rows[at] = static_cast<float>(c * offset[at] - s * offset[at + 1]);
-        rows[at + 1] = static_cast<float>(s * offset[at] + c * offset[at + 1]);
+        rows[at] = static_cast<float>(scale * (c * offset[at] - s * offset[at + 1]));
+        rows[at + 1] = static_cast<float>(scale * (s * offset[at] + c * offset[at + 1]));
       }
     }
     const uint64_t n_bytes = std::min(kChunk, n_ctx - first) * row_bytes;

@@ -44,10 +44,18 @@ class WeightLoader {
 
   // Each names the tensor in its error where it is missing or has another shape. Contents come with load().
   Result<ops::Weight> matrix(const std::string& name, uint32_t m, uint32_t k);
-  // Those rows alone of a matrix of m rows, in the order of the runs.
-  Result<ops::Weight> rows(const std::string& name, uint32_t m, uint32_t k, std::span<const RowRun> runs);
+  // Some rows of a tensor of n_rows, in the order of the runs.
+  Result<ops::Weight> gathered_rows(const std::string& name, uint32_t n_rows, uint32_t k, std::span<const RowRun> runs);
+  // Rows first .. first + m - 1 of a tensor of n_rows.
+  Result<ops::Weight> rows(const std::string& name, uint32_t n_rows, uint32_t first, uint32_t m, uint32_t k);
   // One matrix per expert; "blk.0.ffn_up_exps.weight" may come as "blk.0.ffn_up.E.weight", as older files have it.
   Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
+  // A stack of n matrices of rows first .. first + m - 1 of every n_rows of a tensor of n * n_rows.
+  Result<ops::Weight> stack_of_rows(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first, uint32_t m,
+                                    uint32_t k);
+  // The same rows turned into columns, as f32: a stack of n matrices of k rows of m values.
+  Result<ops::Weight> stack_of_columns(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first, uint32_t m,
+                                       uint32_t k);
   // A matrix whose products must not round their input: the router.
   Result<ops::Weight> exact_matrix(const std::string& name, uint32_t m, uint32_t k);
   // As f32, whatever the file holds, times scale. `dims` in the file's order.
@@ -81,6 +89,10 @@ class WeightLoader {
   // The tensors that hold a weight: one, or one for each expert.
   Result<std::vector<const gguf::TensorInfo*>> find_parts(const std::string& name, uint32_t n_expert, uint32_t m,
                                                           uint32_t k);
+  // Matrix i of a weight begins at row first + i * every of its tensor, or of the parts one behind the other.
+  struct Cut {
+    uint64_t first = 0, every = 0;
+  };
   Result<ops::Weight> weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack);
   Result<void> add_low_rank(ops::Weight& w, const std::string& name);
   // An f32 weight whose values are not in the file: (n_expert, m, k), or (m, k) where n_expert is 0.
@@ -88,8 +100,10 @@ class WeightLoader {
   Result<uint64_t> keep(backend::Buffer buffer, bool allocated);
   // Whether the backend has kernels for panels of that type.
   bool packs(Type type, uint32_t n_expert) const;
-  // Addresses of matrices used in place; empty where the backend cannot.
-  Result<std::vector<uint64_t>> in_place(std::span<const std::byte> bytes, uint64_t matrix_bytes);
+  Result<ops::Weight> weight(const std::string& name, const std::vector<const gguf::TensorInfo*>& parts,
+                             uint32_t n_expert, uint32_t m, uint32_t k, bool may_repack, Cut cut);
+  // Address of bytes used in place; none where the backend cannot.
+  Result<std::optional<uint64_t>> in_place(std::span<const std::byte> bytes);
   // New memory for n matrices, in as few buffers as the backend's limit allows.
   Result<std::vector<uint64_t>> allocate(uint64_t matrix_bytes, uint64_t n, backend::Use use);
   void count(uint64_t n_bytes, std::optional<uint32_t> expert_layer);
@@ -109,9 +123,10 @@ class WeightLoader {
   std::set<std::string, std::less<>> adaptable_;  // names of weights that were asked for
 };
 
-// cos and sin of every position and pair: angle = position / base^(2 i / n_rot), divided by the pair's factor where
-// there are any.
+// cos and sin of every position and pair, times magnitude: angle = position / base^(2 i / n_rot), divided by the pair's
+// factor where there are any. Models ask load_rope_table (rope_scaling.h).
 Result<ops::RopeTable> make_rope_table(backend::Backend& backend, WeightMemory& memory, uint32_t n_ctx, uint32_t n_rot,
-                                       float base, uint32_t style, std::span<const float> factors = {});
+                                       float base, uint32_t style, std::span<const float> factors = {},
+                                       float magnitude = 1);
 
 }  // namespace sluice::models

@@ -122,6 +122,7 @@ struct CapturedRouting {
   std::shared_ptr<Block> experts, weights, gate;
   uint64_t bias = 0;       // f32 (n_expert), or 0
   uint32_t gate_rule = 0;  // kernels/moe_route.h
+  uint32_t n_group = 0, n_group_used = 0, n_group_best = 0;
 };
 
 class Graph {

@@ -150,6 +150,19 @@ Tensor embed(Graph& g, const Weight& w, float scale) {
   return x;
 }
 
+void copy_columns(Graph& g, Columns to, Columns from, Rows rows, uint32_t n, bool overlaps_previous) {
+  kernels::CopyColumnsArgs args{};
+  args.y = {to.address};
+  args.x = {from.address};
+  args.step = g.step();
+  args.rows = rows;
+  args.n = n;
+  args.y_stride = to.stride;
+  args.x_stride = from.stride;
+  g.launch({.id = KernelId::copy_columns}, args, {(n + 63) / 64, static_cast<uint32_t>(g.max_rows(rows)), 1}, {},
+           overlaps_previous);
+}
+
 Tensor gather_out(Graph& g, const Tensor& x) {
   Tensor y = g.tensor({kernels::kRowsOfOut, 1}, x.n);
   kernels::GatherRowsArgs args{};
@@ -190,7 +203,7 @@ Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader) {
   return y;
 }
 
-Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader) {
+Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader, const Gating& how) {
   Tensor y = gated_output(g, gate.rows, gate.n, reader);
   const uint64_t rows = g.max_rows(y.rows);
   kernels::SwigluArgs args{};
@@ -198,9 +211,13 @@ Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& read
   if (*y.q8) args.y_q8 = {(*y.q8)->address};
   args.gate = {gate.f32->address};
   args.up = {up.f32->address};
+  args.gate_bias = {how.gate_bias};
+  args.up_bias = {how.up_bias};
+  args.sel_expert = {how.sel_expert};
   args.step = g.step();
   args.rows = y.rows;
   args.n = y.n;
+  args.activation = how.activation;
   const double elements = static_cast<double>(rows) * y.n;
   g.launch({.id = KernelId::swiglu}, args, {(y.n + 63) / 64, static_cast<uint32_t>(rows), 1},
            {.f32_operations = 8 * elements});

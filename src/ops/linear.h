@@ -26,6 +26,14 @@ void add_to(Graph& g, uint64_t y, const Tensor& b);
 // x in the form that w multiplies: the address of its q8 or f16 rows (made once per tensor) or of its f32 rows.
 uint64_t input_for(Graph& g, const Tensor& x, const Weight& w, bool matrices = false);
 
+// f32 rows, or words as long, `stride` of them apart.
+struct Columns {
+  uint64_t address = 0;
+  uint32_t stride = 0;
+};
+// The first n columns of `from`, to those of `to`.
+void copy_columns(Graph& g, Columns to, Columns from, Rows rows, uint32_t n, bool overlaps_previous = false);
+
 // The rows of the step's tokens, times scale, into the residual stream.
 Tensor embed(Graph& g, const Weight& w, float scale = 1);
 // The rows whose logits are wanted.
@@ -40,8 +48,14 @@ void sample_by_rules(Graph& g, uint32_t n_vocab);
 Tensor gated_output(Graph& g, Rows rows, uint32_t n, const Weight& reader);
 // Whether kernel `id`, both matrices at once, is the way to go: `few` tells whether the products are those of few rows.
 bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& reader, KernelId id, bool few);
-// silu(gate) * up in the form that `reader` wants.
-Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader);
+// How a gate and a value become one: kernels/swiglu.h. The addresses are all 0, or none.
+struct Gating {
+  uint32_t activation = kernels::kSilu;
+  uint64_t gate_bias = 0, up_bias = 0;  // f32 (n_expert, n)
+  uint64_t sel_expert = 0;              // u32 (rows)
+};
+// act(gate) * up in the form that `reader` wants.
+Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader, const Gating& how = {});
 // max(x, 0)^2 in the form that `reader` wants.
 Tensor relu_squared(Graph& g, const Tensor& x, const Weight& reader);
 // silu(gate(x)) * up(x) in the form that `reader` wants.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
 
 #include "ops/linear.h"
 
@@ -12,12 +15,6 @@ namespace {
 // From this many tokens on, entries are grouped by expert, so that an expert's weights are read once per step.
 constexpr uint32_t kGroupTokens = 2;
 constexpr uint32_t kTileEntries = 16;
-
-struct Groups {
-  std::shared_ptr<Block> offsets, order, tiles, grid;
-  uint32_t tile_entries = kTileEntries;
-  uint64_t max_tiles = 0;
-};
 
 // Picks experts and weights; sel and weight are (n_tokens, n_used).
 void route(Graph& g, const Tensor& logits, const MoeWeights& w, const MoeRule& rule, uint32_t layer, uint64_t sel,
@@ -33,6 +30,9 @@ void route(Graph& g, const Tensor& logits, const MoeWeights& w, const MoeRule& r
   args.n_used = rule.n_used;
   args.gate = rule.gate;
   args.renormalise = rule.renormalise ? 1 : 0;
+  args.n_group = rule.n_group;
+  args.n_group_used = rule.n_group_used;
+  args.n_group_best = rule.n_group_best;
   args.scale = rule.scale;
   const double compares = static_cast<double>(g.shape().n_tokens) * rule.n_expert * rule.n_used;
   g.launch({.id = KernelId::moe_route}, args, {g.shape().n_tokens, 1, 1},
@@ -45,7 +45,7 @@ bool on_matrices(Graph& g, const Weight& w) { return on_matrices(g, w, KernelId:
 Groups group(Graph& g, const MoeRule& rule, uint64_t sel, const Weight& gate) {
   const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
   Groups groups;
-  if (on_matrices(g, gate)) groups.tile_entries = backend::kMatrixTile;
+  groups.tile_entries = on_matrices(g, gate) ? backend::kMatrixTile : kTileEntries;
   groups.max_tiles =
       (n_entries + (groups.tile_entries - 1) * std::min<uint64_t>(rule.n_expert, n_entries)) / groups.tile_entries;
   groups.offsets = g.allocate((uint64_t{rule.n_expert} + 1) * sizeof(uint32_t));
@@ -144,7 +144,9 @@ void add_low_rank(Graph& g, const Weight& w, const Tensor& x, bool x_by_entry, u
 Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint64_t sel,
                      const Groups* groups) {
   const Rows entries{kernels::kRowsOfTokens, rule.n_used};
-  if (on_matrices(g, w.gate) || !can_fuse(g, w.gate, w.up, w.down, KernelId::moe_gate_up, groups == nullptr)) {
+  const bool plain = rule.activation == kernels::kSilu && !w.gate_bias;
+  if (!plain || on_matrices(g, w.gate) ||
+      !can_fuse(g, w.gate, w.up, w.down, KernelId::moe_gate_up, groups == nullptr)) {
     const uint64_t x_gate = input_for(g, h, w.gate, on_matrices(g, w.gate));
     const uint64_t x_up = input_for(g, h, w.up, on_matrices(g, w.up));
     const Tensor gate = g.tensor(entries, w.gate.m), up = g.tensor(entries, w.up.m);
@@ -152,7 +154,9 @@ Tensor gated_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRu
     expert_product(g, {w.up, x_up, false, up.f32->address, true}, rule, sel, groups, true);
     add_low_rank(g, w.gate, h, false, gate.f32->address, rule, sel, groups);
     add_low_rank(g, w.up, h, false, up.f32->address, rule, sel, groups);
-    return swiglu(g, gate, up, w.down);
+    Gating how{.activation = rule.activation};
+    if (w.gate_bias) how = {rule.activation, w.gate_bias->address, w.up_bias->address, sel};
+    return swiglu(g, gate, up, w.down, how);
   }
   kernels::MoeGateUpArgs args{};
   args.x = {input_for(g, h, w.gate)};
@@ -184,15 +188,20 @@ Tensor plain_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRu
   const Tensor up = g.tensor({kernels::kRowsOfTokens, rule.n_used}, w.up.m);
   expert_product(g, {w.up, input_for(g, h, w.up, on_matrices(g, w.up)), false, up.f32->address, true}, rule, sel,
                  groups, false);
+  add_low_rank(g, w.up, h, false, up.f32->address, rule, sel, groups);
   return relu_squared(g, up, w.down);
 }
 
-// The weighted sum of every token's n_used rows of z, written to `out` or added to what is there.
-void combine(Graph& g, const Tensor& out, bool accumulate, const Tensor& z, uint64_t weight, uint32_t n_used) {
+// The weighted sum of every token's n_used rows of z, written to `out` or added to what is there; each row with the
+// bias of its expert where there is one.
+void combine(Graph& g, const Tensor& out, bool accumulate, const Tensor& z, uint64_t weight, uint32_t n_used,
+             const std::optional<Vector>& bias = {}, uint64_t sel = 0) {
   kernels::MoeCombineArgs args{};
   args.out = {out.f32->address};
   args.z = {z.f32->address};
   args.weight = {weight};
+  if (bias) args.bias = {bias->address};
+  if (bias) args.sel_expert = {sel};
   args.step = g.step();
   args.m = z.n;
   args.n_used = n_used;
@@ -201,10 +210,28 @@ void combine(Graph& g, const Tensor& out, bool accumulate, const Tensor& z, uint
            {.f32_operations = 2.0 * g.shape().n_tokens * n_used * args.m});
 }
 
+// Experts outside the groups that a token picks from get minus infinity: see kernels/moe_route.h.
+void leave_out_groups(std::span<float> score, const CapturedRouting& captured) {
+  const size_t size = score.size() / captured.n_group;
+  std::vector<std::pair<float, size_t>> groups;  // minus the group's score
+  for (size_t i = 0; i < captured.n_group; ++i) {
+    std::vector<float> best(score.begin() + static_cast<ptrdiff_t>(i * size),
+                            score.begin() + static_cast<ptrdiff_t>((i + 1) * size));
+    std::sort(best.begin(), best.end(), std::greater<>());
+    groups.emplace_back(-(captured.n_group_best == 2 && size > 1 ? best[0] + best[1] : best[0]), i);
+  }
+  std::sort(groups.begin(), groups.end());
+  for (size_t i = captured.n_group_used; i < groups.size(); ++i) {
+    const std::span<float> left_out = score.subspan(groups[i].second * size, size);
+    std::fill(left_out.begin(), left_out.end(), -std::numeric_limits<float>::infinity());
+  }
+}
+
 }  // namespace
 
-std::vector<float> selection_scores(std::span<const float> logits, std::span<const float> bias, uint32_t gate_rule,
-                                    uint32_t n_expert) {
+std::vector<float> selection_scores(std::span<const float> logits, std::span<const float> bias,
+                                    const CapturedRouting& captured, uint32_t n_expert) {
+  const uint32_t gate_rule = captured.gate_rule;
   std::vector<float> scores(logits.begin(), logits.end());
   for (size_t row = 0; row + n_expert <= scores.size(); row += n_expert) {
     const std::span<float> score(&scores[row], n_expert);
@@ -218,6 +245,7 @@ std::vector<float> selection_scores(std::span<const float> logits, std::span<con
       for (float& s : score) s = 1 / (1 + std::exp(-s));
     }
     for (size_t e = 0; e < bias.size(); ++e) score[e] += bias[e];
+    if (captured.n_group != 0) leave_out_groups(score, captured);
   }
   return scores;
 }
@@ -232,7 +260,10 @@ void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w,
   auto sel = g.allocate(n_entries * sizeof(uint32_t));
   auto weight = g.allocate(n_entries * sizeof(float));
   route(g, logits, w, rule, layer, sel->address, weight->address);
-  if (g.capture) g.captured.push_back({layer, sel, weight, logits.f32, w.bias ? w.bias->address : 0, rule.gate});
+  if (g.capture) {
+    g.captured.push_back({layer, sel, weight, logits.f32, w.bias ? w.bias->address : 0, rule.gate, rule.n_group,
+                          rule.n_group_used, rule.n_group_best});
+  }
 
   g.set_stage(Stage::experts);
   std::optional<Groups> groups;
@@ -248,9 +279,28 @@ void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w,
   add_low_rank(g, w.down, hidden, true, z.f32->address, rule, sel->address, grouped);
 
   const Tensor out = w.latent_up ? g.tensor(h.rows, w.down.m) : residual.x;
-  combine(g, out, !w.latent_up, z, weight->address, rule.n_used);
+  combine(g, out, !w.latent_up, z, weight->address, rule.n_used, w.down_bias, sel->address);
   if (w.latent_up) residual.pending = linear(g, out, *w.latent_up);
   g.set_stage(Stage::rest);
+}
+
+HeadEntries head_entries(Graph& g, uint64_t ids, uint32_t n_head, const Weight& w) {
+  HeadEntries heads;
+  heads.n_head = n_head;
+  heads.head = g.allocate(uint64_t{g.shape().n_tokens} * n_head * sizeof(uint32_t));
+  copy_columns(g, {heads.head->address, n_head}, {ids, 0}, {kernels::kRowsOfTokens, 1}, n_head);
+  const MoeRule rule{.n_expert = n_head, .n_used = n_head};
+  if (g.shape().n_tokens >= kGroupTokens) heads.groups = group(g, rule, heads.head->address, w);
+  return heads;
+}
+
+Tensor head_products(Graph& g, const Tensor& x, const Weight& w, const HeadEntries& heads) {
+  const MoeRule rule{.n_expert = heads.n_head, .n_used = heads.n_head};
+  const uint64_t input = input_for(g, x, w, on_matrices(g, w));
+  Tensor y = g.tensor({kernels::kRowsOfTokens, heads.n_head}, w.m);
+  expert_product(g, {w, input, true, y.f32->address, false}, rule, heads.head->address,
+                 heads.groups ? &*heads.groups : nullptr, false);
+  return y;
 }
 
 // One expert that is always picked: moe_route gives the sigmoid, moe_combine takes it as the expert's weight.

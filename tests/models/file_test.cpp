@@ -99,8 +99,9 @@ TEST_F(ModelFiles, MetadataThatChangesTheArithmeticIsRefused) {
       {"attention.sliding_window", Value::of(uint32_t{16})},
       {"attention.clamp_kqv", Value::of(30.0f)},
       {"attention.scale", Value::of(0.5f)},
-      {"rope.scaling.type", Value::of(std::string("yarn"))},
-      {"rope.scaling.factor", Value::of(4.0f)},
+      {"attention.kv_lora_rank", Value::of(uint32_t{16})},
+      {"rope.scaling.type", Value::of(std::string("dynamic"))},
+      {"rope.scaling.yarn_log_multiplier", Value::of(0.1f)},
       {"logit_scale", Value::of(2.0f)},
       {"residual_scale", Value::of(0.5f)},
       {"embedding_scale", Value::of(12.0f)},
@@ -136,7 +137,8 @@ TEST_F(ModelFiles, UnusedTensorsAreListedAndRefusedWhereTheyMatter) {
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_EQ((*engine)->model().unused_tensors.size(), 2u);
   EXPECT_TRUE(names(refusal(tiny_qwen3moe().add_random("blk.0.attn_q.bias", {64}, Type::F32)), "blk.0.attn_q.bias"));
-  EXPECT_TRUE(names(refusal(tiny_qwen3moe().add_random("rope_freqs.weight", {8}, Type::F32)), "rope_freqs.weight"));
+  EXPECT_TRUE(names(refusal(tiny_qwen3moe().add_random("rope_factors_short.weight", {8}, Type::F32)),
+                    "rope_factors_short.weight"));
   EXPECT_TRUE(names(refusal(tiny_qwen3moe().add_random("blk.0.attn_q.scale", {1}, Type::F32)), "blk.0.attn_q.scale"));
 }
 
