@@ -30,7 +30,7 @@ NOT_RUN, NO_MODEL = "not run", "-"
 
 
 def architectures(root=ROOT):
-    return re.findall(r'SLUICE_ARCHITECTURE\("(\w+)"', (root / "src/models/registry.cpp").read_text())
+    return re.findall(r'SLUICE_ARCHITECTURE\("([^"]+)"', (root / "src/models/registry.cpp").read_text())
 
 
 def types(root=ROOT):

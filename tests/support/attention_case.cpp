@@ -157,6 +157,7 @@ std::vector<AttentionCase> attention_cases(KernelId id) {
         {.name = std::to_string(group) + " heads per kv head", .n_head = 2 * group, .sequences = {{3, 70}}});
   }
   cases.push_back({.name = "one kv head", .n_head = 5, .n_kv_head = 1, .sequences = {{.n_tokens = 2}}});
+  cases.push_back({.name = "many heads per kv head", .n_head = 32, .n_kv_head = 1, .sequences = {{1, 70}}});
   cases.push_back({.name = "odd head size", .k_type = Type::F32, .d_k = 20, .d_v = 12, .sequences = mixed});
   cases.push_back({.name = "values wider than keys", .d_k = 32, .d_v = 128, .sequences = {{.n_tokens = 5}}});
   cases.push_back(

@@ -70,12 +70,14 @@ struct Running {
 
 class Attention {
  public:
-  Attention(const kernels::AttnDecodeArgs& a, const KernelKey& key, std::byte* scratch)
+  // The heads that share a kv head go in `parts` of equal size, which divides their number.
+  Attention(const kernels::AttnDecodeArgs& a, const KernelKey& key, std::byte* scratch, uint64_t parts)
       : a_(a),
         step_(*at(a.step)),
         k_type_(key.type),
         v_type_(static_cast<Type>(key.variant)),
-        group_(a.n_head / a.n_kv_head),
+        parts_(parts),
+        group_(a.n_head / a.n_kv_head / parts),
         d_k_(up_to_16(a.d_k)),
         d_v_(up_to_16(a.d_v)),
         k_row_(row_bytes(k_type_, a.d_k)),
@@ -91,18 +93,19 @@ class Attention {
 
   uint64_t tile() const { return tile_; }
 
-  // The heads of `kv_head` for tokens begin .. end - 1, at most tile() of any sequences.
-  void attend(uint64_t kv_head, uint64_t begin, uint64_t end) {
+  // The heads of part `part`, counted over all kv heads, for tokens begin .. end - 1, at most tile() of any sequences.
+  void attend(uint64_t part, uint64_t begin, uint64_t end) {
     while (begin < end) {
       uint64_t run = begin + 1;  // tokens of one sequence share its pages
       while (run < end && at(step_.seq)[run] == at(step_.seq)[begin]) ++run;
-      attend_run(kv_head, begin, run);
+      attend_run(part, begin, run);
       begin = run;
     }
   }
 
  private:
-  void attend_run(uint64_t kv_head, uint64_t begin, uint64_t end) {
+  void attend_run(uint64_t part, uint64_t begin, uint64_t end) {
+    const uint64_t kv_head = part / parts_;
     const uint32_t* pos = at(step_.pos);
     const uint64_t n_queries = (end - begin) * group_;
     uint64_t last = 0, first_page = ~uint64_t{0};
@@ -124,12 +127,12 @@ class Attention {
         const uint64_t n = seen(pos[t], first), from = unseen(pos[t], first);
         uint64_t until = t + 1;
         while (until < end && seen(pos[until], first) == n && unseen(pos[until], first) == from) ++until;
-        if (n > from) add_page(kv_head, begin, t, until, from, n);
+        if (n > from) add_page(part, begin, t, until, from, n);
         t = until;
       }
     }
     for (uint64_t i = 0; i < n_queries; ++i) {
-      const uint64_t head = head_of(kv_head, begin, i);
+      const uint64_t head = head_of(part, begin, i);
       if (a_.sinks.address != 0) add_sink(i, at(a_.sinks)[head % a_.n_head]);
       finish(i, at(a_.out) + head * a_.d_v);
     }
@@ -141,9 +144,9 @@ class Attention {
     const uint64_t from = kernels::first_seen(pos, a_.window);
     return from <= first ? 0 : least(kPage, from - first);
   }
-  // Query i of the tile: token by token, the heads of the group.
-  uint64_t head_of(uint64_t kv_head, uint64_t begin, uint64_t i) const {
-    return (begin + i / group_) * a_.n_head + kv_head * group_ + i % group_;
+  // Query i of the tile: token by token, the heads of the part.
+  uint64_t head_of(uint64_t part, uint64_t begin, uint64_t i) const {
+    return (begin + i / group_) * a_.n_head + part * group_ + i % group_;
   }
 
   // n positions from cache row `row` on; those from `next` on are needed soon.
@@ -178,7 +181,7 @@ class Attention {
 
   // The loaded page's positions from .. n - 1 for the queries of tokens t .. until - 1 of the tile that starts at
   // `begin`.
-  void add_page(uint64_t kv_head, uint64_t begin, uint64_t t, uint64_t until, uint64_t from, uint64_t n) {
+  void add_page(uint64_t part, uint64_t begin, uint64_t t, uint64_t until, uint64_t from, uint64_t n) {
     const uint64_t end = (until - begin) * group_;
     const Rows keys = rows_of_copy(keys_, kPage), values = rows_of_copy(values_ + from * d_v_, d_v_);
     const Rows in_cache{v_page_.first + from * v_row_, v_page_.bytes, v_page_.ahead};
@@ -188,7 +191,7 @@ class Attention {
       const float *q[kQueries], *p[kQueries];
       float *s[kQueries], *sums[kQueries];
       for (uint64_t j = 0; j < queries; ++j) {
-        q[j] = at(a_.q) + head_of(kv_head, begin, i + j) * a_.d_k;
+        q[j] = at(a_.q) + head_of(part, begin, i + j) * a_.d_k;
         s[j] = scores[j];
         p[j] = scores[j] + from;
         sums[j] = sums_ + (i + j) * d_v_;
@@ -261,10 +264,11 @@ class Attention {
   const kernels::AttnDecodeArgs& a_;
   const kernels::StepState& step_;
   Type k_type_, v_type_;
-  uint64_t group_, d_k_, d_v_;  // d rounded up to 16
-  uint64_t k_row_, v_row_;      // bytes
-  uint64_t tile_;               // tokens
-  bool copy_values_ = false;    // else the products read v_page_
+  uint64_t parts_, group_;    // of each kv head, and heads of a part
+  uint64_t d_k_, d_v_;        // d rounded up to 16
+  uint64_t k_row_, v_row_;    // bytes
+  uint64_t tile_;             // tokens
+  bool copy_values_ = false;  // else the products read v_page_
   Rows v_page_{};
   float* keys_;       // (d_k, kPage)
   float* values_;     // (kPage, d_v)
@@ -272,15 +276,26 @@ class Attention {
   float* sums_;       // (tile, group, d_v)
 };
 
+// Many heads of few kv heads are shared out between the threads. The sums are those of each head by itself.
+inline uint64_t parts_of(const kernels::AttnDecodeArgs& a, uint64_t n_tokens, uint64_t n_threads) {
+  const uint64_t group = a.n_head / a.n_kv_head;
+  uint64_t parts = 1;
+  while (group % (2 * parts) == 0 && group / (2 * parts) >= kFewQueries && n_tokens * a.n_kv_head * parts < n_threads) {
+    parts *= 2;
+  }
+  return parts;
+}
+
 inline void attend_tiles(const std::byte* args, Worker& worker, uint64_t most_tokens) {
   const auto& a = *reinterpret_cast<const kernels::AttnDecodeArgs*>(args);
-  Attention attention(a, key_of(worker), scratch_of(worker));
-  const uint64_t n_tokens = at(a.step)->n_tokens, tile = least(most_tokens, attention.tile());
-  const uint64_t n_tiles = ceil_div(n_tokens, tile);
-  for (uint64_t i = 0, end = 0; claim_items(worker, n_tiles * a.n_kv_head, 1, i, end);) {
+  const uint64_t n_tokens = at(a.step)->n_tokens, parts = parts_of(a, n_tokens, n_workers(worker));
+  Attention attention(a, key_of(worker), scratch_of(worker), parts);
+  const uint64_t tile = least(most_tokens, attention.tile());
+  const uint64_t n_tiles = ceil_div(n_tokens, tile), n_parts = a.n_kv_head * parts;
+  for (uint64_t i = 0, end = 0; claim_items(worker, n_tiles * n_parts, 1, i, end);) {
     for (; i < end; ++i) {
-      const uint64_t begin = (n_tiles - 1 - i / a.n_kv_head) * tile;  // later tokens see more: they go first
-      attention.attend(i % a.n_kv_head, begin, least(n_tokens, begin + tile));
+      const uint64_t begin = (n_tiles - 1 - i / n_parts) * tile;  // later tokens see more: they go first
+      attention.attend(i % n_parts, begin, least(n_tokens, begin + tile));
     }
   }
 }
