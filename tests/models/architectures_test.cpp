@@ -146,6 +146,23 @@ TEST_F(Architectures, LatentKeysAndValuesMayComeAsOneMatrix) {
   }
 }
 
+TEST_F(Architectures, LayersWithAWindowAreThoseThatTheFileNames) {
+  const auto model = oracle("gpt-oss");
+  if (!model) GTEST_SKIP() << "no reference model gpt-oss";
+  size_t n_rows = 0, n_vocab = 0;
+  const std::vector<Token> tokens = model->tokens();
+  const std::vector<float> expected = model->logits(n_rows, n_vocab);
+  const auto error = [&](Value pattern) {
+    Parts parts(*gguf::File::open(model->file.string()));
+    parts.set(".attention.sliding_window_pattern", std::move(pattern));
+    return nmse(logits(parts.builder(), tokens), expected);
+  };
+  EXPECT_LE(error(Value::of(std::vector<uint32_t>{1, 0, 1, 0})), 1e-9);
+  EXPECT_LE(error(Value::of(uint32_t{2})), 1e-9);
+  EXPECT_GT(error(Value::of(std::vector<uint32_t>{0, 1, 0, 1})), 1e-3);
+  EXPECT_GT(error(Value::of(uint32_t{4})), 1e-3);
+}
+
 TEST_F(Architectures, GraniteIsLlamaWhereNothingIsScaled) {
   const auto model = oracle("llama");
   if (!model) GTEST_SKIP() << "no reference model llama";

@@ -161,6 +161,26 @@ TEST_F(ModelFiles, R05_GatingFunction) {
   EXPECT_TRUE(names(refusal(with(99)), "99"));
 }
 
+TEST_F(ModelFiles, ExpertsComeFromTheBestGroups) {
+  const auto with = [](uint32_t n_group, uint32_t n_used) {
+    return tiny_qwen3moe()
+        .set("qwen3moe.expert_group_count", Value::of(n_group))
+        .set("qwen3moe.expert_group_used_count", Value::of(n_used));
+  };
+  auto engine = load(with(3, 1));
+  ASSERT_TRUE(engine) << engine.error().message;
+  const Routing routing = run(**engine).routing;
+  for (const auto& [idx, layer] : routing.layers) {
+    for (size_t i = 0; i < layer.experts.size(); i += 2) EXPECT_EQ(layer.experts[i] / 2, layer.experts[i + 1] / 2);
+    EXPECT_EQ(std::count(layer.score.begin(), layer.score.end(), -INFINITY), 4 * 5) << idx;  // of 6 for each token
+  }
+  EXPECT_TRUE(names(refusal(with(4, 2)), "expert_group_count"));  // 6 experts
+  EXPECT_TRUE(names(refusal(with(3, 4)), "expert_group_count"));
+  EngineOptions three;
+  three.n_expert_used = 3;
+  EXPECT_TRUE(names(refusal(with(3, 1), three), "--experts-used"));
+}
+
 TEST_F(ModelFiles, R11_WeightsAreRenormalisedUnlessTheFileSaysNot) {
   const auto sums = [&](const GgufBuilder& builder) {
     auto engine = load(builder);
