@@ -1,5 +1,5 @@
 // out[t] (+)= sum over slots s of weight[t][s] * z[t * n_used + s], slots in order; with a bias, z[e] +
-// bias[sel_expert[e]] in the place of z[e].
+// bias[sel_expert[e]] in the place of z[e], and with a scale weight[t][s] * scale[sel_expert[e]] in that of the weight.
 // Grid: (ceil(m / 64), n_tokens) groups of 64. `out` may not alias `z`.
 #pragma once
 #include "lib/step.h"
@@ -11,7 +11,8 @@ PUB struct MoeCombineArgs {
   PUB DEV_PTR(float) z;          // (n_entries, m)
   PUB DEV_PTR(float) weight;     // (n_tokens, n_used)
   PUB DEV_PTR(float) bias;       // (n_expert, m) or null
-  PUB DEV_PTR(uint) sel_expert;  // (n_entries), null where bias is
+  PUB DEV_PTR(float) scale;      // (n_expert) or null
+  PUB DEV_PTR(uint) sel_expert;  // (n_entries), null where bias and scale are
   PUB DEV_PTR(StepState) step;
   PUB uint m;
   PUB uint n_used;

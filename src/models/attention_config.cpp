@@ -91,7 +91,8 @@ Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const Attenti
   } else {
     w.q = TRY(loader.matrix(prefix + "attn_q.weight", n_q * (a.form.gated ? 2 : 1), config.n_embd));
     w.k = TRY(loader.matrix(prefix + "attn_k.weight", n_k, config.n_embd));
-    w.v = TRY(loader.matrix(prefix + "attn_v.weight", n_v, config.n_embd));
+    const bool k_is_v = a.form.k_may_be_v && !loader.has(prefix + "attn_v.weight");
+    w.v = k_is_v ? w.k : TRY(loader.matrix(prefix + "attn_v.weight", n_v, config.n_embd));
   }
   w.o = TRY(loader.matrix(prefix + "attn_output.weight", config.n_embd, a.n_head * a.d_v));
   const QkNorm norm = a.form.qk_norm;
@@ -99,6 +100,7 @@ Result<ops::AttentionWeights> load_attention(WeightLoader& loader, const Attenti
     w.q_norm = TRY(loader.vector(prefix + "attn_q_norm.weight", {norm == QkNorm::per_head ? a.d_k : a.n_head * a.d_k}));
     w.k_norm = TRY(loader.vector(prefix + "attn_k_norm.weight", {norm == QkNorm::per_head ? a.d_k : w.k.m}));
   }
+  if (a.form.v_norm) w.v_norm = TRY(loader.constant(a.d_v, 1));
   if (a.form.qkv_bias) {
     w.q_bias = TRY(loader.vector(prefix + "attn_q.bias", {w.q.m}));
     w.k_bias = TRY(loader.vector(prefix + "attn_k.bias", {w.k.m}));

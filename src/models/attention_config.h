@@ -14,6 +14,8 @@ struct AttentionForm {
   float scale = 0;     // of the scores; 0: 1 / sqrt(d_k)
   bool gated = false;  // q's rows are every head's query, then its gate
   bool rotary = true;
+  bool v_norm = false;      // each head's values are brought to length sqrt(d_v)
+  bool k_may_be_v = false;  // without attn_v, what attn_k gives is the value, too
 };
 
 // Head counts and sizes common to all attention layers.

@@ -35,6 +35,7 @@ constexpr Arithmetic kArithmetic[] = {
     {"attention.temperature_scale", 0, 0},
     {"attn_logit_softcapping", 0, 0},
     {"decoder_start_token_id", 0, 0},
+    {"embedding_length_per_layer_input", 0, 0},
     {"embedding_scale", 1, 0},
     {"expert_group_count", 1, 0},
     {"expert_group_scale", 1, 0},

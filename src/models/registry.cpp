@@ -12,6 +12,8 @@ namespace sluice::models {
   SLUICE_ARCHITECTURE("bailingmoe2", create_bailingmoe2)       \
   SLUICE_ARCHITECTURE("deepseek2", create_deepseek2)           \
   SLUICE_ARCHITECTURE("ernie4_5-moe", create_ernie4_5_moe)     \
+  SLUICE_ARCHITECTURE("gemma3", create_gemma3)                 \
+  SLUICE_ARCHITECTURE("gemma4", create_gemma4)                 \
   SLUICE_ARCHITECTURE("glm4moe", create_glm4moe)               \
   SLUICE_ARCHITECTURE("gpt-oss", create_gpt_oss)               \
   SLUICE_ARCHITECTURE("granite", create_granite)               \

@@ -277,7 +277,11 @@ Result<ops::Weight> WeightLoader::rows(const std::string& name, uint32_t n_rows,
 
 Result<ops::Weight> WeightLoader::stack_of_rows(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first,
                                                 uint32_t m, uint32_t k) {
-  const gguf::TensorInfo* info = TRY(find(name, {k, uint64_t{n} * n_rows}));
+  const gguf::TensorInfo* stored = file_.find_tensor(name);
+  const bool is_stack = stored != nullptr && stored->dims.size() == 3;
+  const std::vector<uint64_t> dims =
+      is_stack ? std::vector<uint64_t>{k, n_rows, n} : std::vector<uint64_t>{k, uint64_t{n} * n_rows};
+  const gguf::TensorInfo* info = TRY(find(name, dims));
   return weight(name, {info}, n, m, k, true, {.first = first, .every = n_rows});
 }
 
@@ -331,6 +335,22 @@ Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vec
   TRY(backend_->upload(buffer.address(), std::as_bytes(std::span(values))));
   v.address = TRY(keep(std::move(buffer), true));
   return v;
+}
+
+Result<ops::Vector> WeightLoader::constant(uint32_t n, float value) {
+  const std::vector<float> values(n, value);
+  count(n * sizeof(float), std::nullopt);
+  if (backend_ == nullptr) return ops::Vector{.n = n};
+  const uint64_t address = TRY(allocate(n * sizeof(float), 1, Use::weights))[0];
+  TRY(backend_->upload(address, std::as_bytes(std::span(values))));
+  return ops::Vector{address, n};
+}
+
+Result<float> WeightLoader::number(const std::string& name) {
+  const gguf::TensorInfo* info = TRY(find(name, {1}));
+  float value = 1;
+  if (backend_ != nullptr) quant::codec(info->type->type).dequantize(file_.data(*info).data(), &value, 1);
+  return value;
 }
 
 Result<std::vector<float>> WeightLoader::rope_factors(const std::string& name, uint32_t n) {

@@ -50,7 +50,7 @@ class WeightLoader {
   Result<ops::Weight> rows(const std::string& name, uint32_t n_rows, uint32_t first, uint32_t m, uint32_t k);
   // One matrix per expert; "blk.0.ffn_up_exps.weight" may come as "blk.0.ffn_up.E.weight", as older files have it.
   Result<ops::Weight> stack(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k);
-  // A stack of n matrices of rows first .. first + m - 1 of every n_rows of a tensor of n * n_rows.
+  // A stack of n matrices of rows first .. first + m - 1 of every n_rows of a tensor of n * n_rows, or (n, n_rows).
   Result<ops::Weight> stack_of_rows(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first, uint32_t m,
                                     uint32_t k);
   // The same rows turned into columns, as f32: a stack of n matrices of k rows of m values.
@@ -60,6 +60,10 @@ class WeightLoader {
   Result<ops::Weight> exact_matrix(const std::string& name, uint32_t m, uint32_t k);
   // As f32, whatever the file holds, times scale. `dims` in the file's order.
   Result<ops::Vector> vector(const std::string& name, const std::vector<uint64_t>& dims, float scale = 1);
+  // n equal numbers.
+  Result<ops::Vector> constant(uint32_t n, float value);
+  // The one number of a tensor; 1 in a dry run.
+  Result<float> number(const std::string& name);
   // Divisors of the rotary angles, for make_rope_table: n positive numbers.
   Result<std::vector<float>> rope_factors(const std::string& name, uint32_t n);
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }

@@ -133,6 +133,7 @@ Tensor attention(Graph& g, const Tensor& h, const AttentionWeights& w, const Att
     rms_norm_heads(g, q, *w.q_norm, shape.eps);
   }
   if (w.k_norm) rms_norm_heads(g, k, *w.k_norm, shape.eps, w.q_norm.has_value());
+  if (w.v_norm) rms_norm_heads(g, v, *w.v_norm, shape.eps, w.k_norm.has_value());
   if (rope.n_rot != 0) {
     rope_heads(g, q, shape.n_head, shape.d_k, rope, false);
     rope_heads(g, k, shape.n_kv_head, shape.d_k, rope, true);

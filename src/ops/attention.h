@@ -12,6 +12,7 @@ struct AttentionWeights {
   std::optional<Vector> q_bias, k_bias, v_bias, o_bias;
   std::optional<Vector> sinks;           // (n_head): kernels/attn_decode.h
   std::optional<Vector> q_norm, k_norm;  // of each head, or of all heads as one row
+  std::optional<Vector> v_norm;          // of each head
 };
 
 struct AttentionShape {

@@ -247,11 +247,13 @@ bool can_fuse(Graph& g, const Weight& gate, const Weight& up, const Weight& read
   return alike && g.backend().has({.id = id, .type = gate.type, .layout = gate.layout});
 }
 
-Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader) {
+Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader,
+               uint32_t activation) {
   const auto rows = static_cast<uint32_t>(g.max_rows(x.rows));
-  if (on_matrices(g, x, gate) || !can_fuse(g, gate, up, reader, KernelId::gate_up, rows <= kGemvRows)) {
+  if (activation != kernels::kSilu || on_matrices(g, x, gate) ||
+      !can_fuse(g, gate, up, reader, KernelId::gate_up, rows <= kGemvRows)) {
     auto both = linears(g, x, {&gate, &up});
-    return swiglu(g, both[0], both[1], reader);
+    return swiglu(g, both[0], both[1], reader, {.activation = activation});
   }
   kernels::GateUpArgs args{};
   args.x = {input_for(g, x, gate)};
@@ -269,8 +271,20 @@ Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, 
   return y;
 }
 
-Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down) {
-  return linear(g, gate_up(g, x, gate, up, down), down);
+Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down,
+                 uint32_t activation) {
+  return linear(g, gate_up(g, x, gate, up, down, activation), down);
+}
+
+void softcap_logits(Graph& g, uint32_t n_vocab, float cap) {
+  kernels::SoftcapArgs args{};
+  args.y = {g.memory().logits};
+  args.step = g.step();
+  args.rows = {kernels::kRowsOfOut, 1};
+  args.n = n_vocab;
+  args.cap = cap;
+  g.launch({.id = KernelId::softcap}, args, {(n_vocab + 63) / 64, g.shape().n_out, 1},
+           {.f32_operations = 8.0 * g.shape().n_out * n_vocab});
 }
 
 Tensor relu_squared_ffn(Graph& g, const Tensor& x, const Weight& up, const Weight& down) {

@@ -58,10 +58,14 @@ struct Gating {
 Tensor swiglu(Graph& g, const Tensor& gate, const Tensor& up, const Weight& reader, const Gating& how = {});
 // max(x, 0)^2 in the form that `reader` wants.
 Tensor relu_squared(Graph& g, const Tensor& x, const Weight& reader);
-// silu(gate(x)) * up(x) in the form that `reader` wants.
-Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader);
-// down(silu(gate(x)) * up(x))
-Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down);
+// act(gate(x)) * up(x) in the form that `reader` wants.
+Tensor gate_up(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& reader,
+               uint32_t activation = kernels::kSilu);
+// down(act(gate(x)) * up(x))
+Tensor dense_ffn(Graph& g, const Tensor& x, const Weight& gate, const Weight& up, const Weight& down,
+                 uint32_t activation = kernels::kSilu);
+// cap * tanh(y / cap) of the rows of logits, in the graph's memory.
+void softcap_logits(Graph& g, uint32_t n_vocab, float cap);
 // down(max(up(x), 0)^2)
 Tensor relu_squared_ffn(Graph& g, const Tensor& x, const Weight& up, const Weight& down);
 

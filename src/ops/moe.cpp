@@ -193,15 +193,16 @@ Tensor plain_experts(Graph& g, const Tensor& h, const MoeWeights& w, const MoeRu
 }
 
 // The weighted sum of every token's n_used rows of z, written to `out` or added to what is there; each row with the
-// bias of its expert where there is one.
+// bias and the scale of its expert where there are any.
 void combine(Graph& g, const Tensor& out, bool accumulate, const Tensor& z, uint64_t weight, uint32_t n_used,
-             const std::optional<Vector>& bias = {}, uint64_t sel = 0) {
+             const std::optional<Vector>& bias = {}, const std::optional<Vector>& scale = {}, uint64_t sel = 0) {
   kernels::MoeCombineArgs args{};
   args.out = {out.f32->address};
   args.z = {z.f32->address};
   args.weight = {weight};
   if (bias) args.bias = {bias->address};
-  if (bias) args.sel_expert = {sel};
+  if (scale) args.scale = {scale->address};
+  if (bias || scale) args.sel_expert = {sel};
   args.step = g.step();
   args.m = z.n;
   args.n_used = n_used;
@@ -225,6 +226,37 @@ void leave_out_groups(std::span<float> score, const CapturedRouting& captured) {
     const std::span<float> left_out = score.subspan(groups[i].second * size, size);
     std::fill(left_out.begin(), left_out.end(), -std::numeric_limits<float>::infinity());
   }
+}
+
+// The weighted sum of what the picked experts make of x, written to `out` or added to what is there.
+void run_experts(Graph& g, const Tensor& out, bool accumulate, const Tensor& routed_by, const Tensor& x,
+                 const MoeWeights& w, const MoeRule& rule, uint32_t layer) {
+  const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
+  const Rows entries{kernels::kRowsOfTokens, rule.n_used};
+
+  g.set_stage(Stage::gate);
+  const Tensor logits = linear(g, routed_by, w.router);
+  auto sel = g.allocate(n_entries * sizeof(uint32_t));
+  auto weight = g.allocate(n_entries * sizeof(float));
+  route(g, logits, w, rule, layer, sel->address, weight->address);
+  if (g.capture) {
+    g.captured.push_back({layer, sel, weight, logits.f32, w.bias ? w.bias->address : 0, rule.gate, rule.n_group,
+                          rule.n_group_used, rule.n_group_best});
+  }
+
+  g.set_stage(Stage::experts);
+  std::optional<Groups> groups;
+  const bool gated = w.gate.m != 0;
+  if (g.shape().n_tokens >= kGroupTokens) groups = group(g, rule, sel->address, gated ? w.gate : w.up);
+  const Groups* grouped = groups ? &*groups : nullptr;
+  const Tensor hidden =
+      gated ? gated_experts(g, x, w, rule, sel->address, grouped) : plain_experts(g, x, w, rule, sel->address, grouped);
+  const Tensor z = g.tensor(entries, w.down.m);
+  const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
+  expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
+  add_low_rank(g, w.down, hidden, true, z.f32->address, rule, sel->address, grouped);
+  combine(g, out, accumulate, z, weight->address, rule.n_used, w.down_bias, w.down_scale, sel->address);
+  g.set_stage(Stage::rest);
 }
 
 }  // namespace
@@ -252,36 +284,18 @@ std::vector<float> selection_scores(std::span<const float> logits, std::span<con
 
 void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint32_t layer) {
   assert(!residual.pending);
-  const uint64_t n_entries = uint64_t{g.shape().n_tokens} * rule.n_used;
-  const Rows entries{kernels::kRowsOfTokens, rule.n_used};
-
-  g.set_stage(Stage::gate);
-  const Tensor logits = linear(g, h, w.router);
-  auto sel = g.allocate(n_entries * sizeof(uint32_t));
-  auto weight = g.allocate(n_entries * sizeof(float));
-  route(g, logits, w, rule, layer, sel->address, weight->address);
-  if (g.capture) {
-    g.captured.push_back({layer, sel, weight, logits.f32, w.bias ? w.bias->address : 0, rule.gate, rule.n_group,
-                          rule.n_group_used, rule.n_group_best});
-  }
-
+  if (!w.latent_up) return run_experts(g, residual.x, true, h, h, w, rule, layer);
   g.set_stage(Stage::experts);
-  std::optional<Groups> groups;
-  const bool gated = w.gate.m != 0;
-  if (g.shape().n_tokens >= kGroupTokens) groups = group(g, rule, sel->address, gated ? w.gate : w.up);
-  const Groups* grouped = groups ? &*groups : nullptr;
-  const Tensor x = w.latent_down ? linear(g, h, *w.latent_down) : h;
-  const Tensor hidden =
-      gated ? gated_experts(g, x, w, rule, sel->address, grouped) : plain_experts(g, x, w, rule, sel->address, grouped);
-  const Tensor z = g.tensor(entries, w.down.m);
-  const uint64_t x_down = input_for(g, hidden, w.down, on_matrices(g, w.down));
-  expert_product(g, {w.down, x_down, true, z.f32->address, false}, rule, sel->address, grouped, false);
-  add_low_rank(g, w.down, hidden, true, z.f32->address, rule, sel->address, grouped);
+  const Tensor x = linear(g, h, *w.latent_down), out = g.tensor(h.rows, w.down.m);
+  run_experts(g, out, false, h, x, w, rule, layer);
+  residual.pending = linear(g, out, *w.latent_up);
+}
 
-  const Tensor out = w.latent_up ? g.tensor(h.rows, w.down.m) : residual.x;
-  combine(g, out, !w.latent_up, z, weight->address, rule.n_used, w.down_bias, sel->address);
-  if (w.latent_up) residual.pending = linear(g, out, *w.latent_up);
-  g.set_stage(Stage::rest);
+Tensor moe_output(Graph& g, const Tensor& routed_by, const Tensor& h, const MoeWeights& w, const MoeRule& rule,
+                  uint32_t layer) {
+  Tensor out = g.tensor(h.rows, w.down.m);
+  run_experts(g, out, false, routed_by, h, w, rule, layer);
+  return out;
 }
 
 HeadEntries head_entries(Graph& g, uint64_t ids, uint32_t n_head, const Weight& w) {

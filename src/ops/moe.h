@@ -26,6 +26,7 @@ struct MoeWeights {
   // Experts between these two, narrower than the stream: (n_latent, n_embd) and (n_embd, n_latent).
   std::optional<Weight> latent_down, latent_up;
   std::optional<Vector> gate_bias, up_bias, down_bias;  // (n_expert, rows of the matrix): all or none
+  std::optional<Vector> down_scale;                     // (n_expert), of what an expert gives
 };
 
 // Entries bucketed by expert: what moe_group gives.
@@ -54,6 +55,9 @@ std::vector<float> selection_scores(std::span<const float> logits, std::span<con
 // Adds the layer's output to the residual stream, which must have nothing pending, or leaves it pending where it comes
 // from a latent. `h` is its normalised input.
 void moe_ffn(Graph& g, Residual& residual, const Tensor& h, const MoeWeights& w, const MoeRule& rule, uint32_t layer);
+// The layer's output by itself. The router reads `routed_by`, the experts `h`.
+Tensor moe_output(Graph& g, const Tensor& routed_by, const Tensor& h, const MoeWeights& w, const MoeRule& rule,
+                  uint32_t layer);
 // Adds sigmoid(gate h) * y to the residual stream, which must have nothing pending: a shared expert. `gate` is one row.
 void add_gated(Graph& g, Residual& residual, const Tensor& h, const Weight& gate, const Tensor& y);
 

@@ -10,11 +10,13 @@ struct MoeCombineCase {
   float scale = 1.0f;
   bool same_expert = false;  // all slots of a token hold the same values
   bool biased = false;       // by the row of each entry's expert, of kExperts
+  bool scaled = false;       // by a number of each entry's expert
 
   static constexpr uint32_t kExperts = 5;
 
   KernelKey key() const { return {KernelId::moe_combine, Type::F32, Layout::row_major, 0}; }
   std::vector<float> bias() const { return Random(m + 2).normals(size_t{kExperts} * m); }
+  std::vector<float> scale_of_expert() const { return Random(m + 3).normals(kExperts); }
   std::vector<uint> sel_expert() const {
     std::vector<uint> ids;
     for (uint e = 0; e < n_tokens * n_used; ++e) ids.push_back((e * 3 + 4) % kExperts);
@@ -40,7 +42,8 @@ struct MoeCombineCase {
                                        .z = job.in(z()),
                                        .weight = job.in(weight()),
                                        .bias = biased ? job.in(bias()) : DevPtr<float>{},
-                                       .sel_expert = biased ? job.in(sel_expert()) : DevPtr<uint>{},
+                                       .scale = scaled ? job.in(scale_of_expert()) : DevPtr<float>{},
+                                       .sel_expert = biased || scaled ? job.in(sel_expert()) : DevPtr<uint>{},
                                        .step = job.step(make_step(n_tokens)),
                                        .m = m,
                                        .n_used = n_used,
@@ -50,14 +53,15 @@ struct MoeCombineCase {
   }
 
   Outputs expected() const {
-    const std::vector<float> all_z = z(), w = weight(), old = before(), b = bias();
+    const std::vector<float> all_z = z(), w = weight(), old = before(), b = bias(), scales = scale_of_expert();
     const std::vector<uint> expert = sel_expert();
     std::vector<double> out;
     for (size_t t = 0; t < n_tokens; ++t) {
       for (size_t i = 0; i < m; ++i) {
         double sum = accumulate ? double{old[t * m + i]} : 0;
         for (size_t e = t * n_used; e < (t + 1) * n_used; ++e) {
-          sum += double{w[e]} * (double{all_z[e * m + i]} + (biased ? double{b[expert[e] * m + i]} : 0));
+          sum += double{w[e]} * (scaled ? double{scales[expert[e]]} : 1) *
+                 (double{all_z[e * m + i]} + (biased ? double{b[expert[e] * m + i]} : 0));
         }
         out.push_back(sum);
       }
@@ -75,6 +79,8 @@ const MoeCombineCase kCases[] = {
     {.name = "huge values stay finite", .n_tokens = 2, .n_used = 2, .scale = 1e30f},
     {.name = "many tokens", .n_tokens = 65, .m = 33, .n_used = 8},
     {.name = "biases of the experts", .n_tokens = 7, .m = 77, .n_used = 3, .accumulate = true, .biased = true},
+    {.name = "scales of the experts", .n_tokens = 6, .m = 65, .n_used = 3, .scaled = true},
+    {.name = "both", .n_tokens = 3, .m = 64, .n_used = 2, .accumulate = true, .biased = true, .scaled = true},
     {.name = "no tokens", .n_tokens = 0, .biased = true},
 };
 
@@ -90,6 +96,7 @@ TEST(MoeCombine, R10_gate_weights_enter_the_sum) {
                                        .z = job.in(std::vector<float>{1.0f, -1.0f}),
                                        .weight = job.in(std::vector<float>{0.75f, 0.25f}),
                                        .bias = {},
+                                       .scale = {},
                                        .sel_expert = {},
                                        .step = job.step(make_step(1)),
                                        .m = 1,

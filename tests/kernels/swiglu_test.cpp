@@ -12,7 +12,7 @@ struct SwigluCase {
   Y y = Y::floats;
   Alias alias = Alias::none;
   float scale = 1.0f;
-  bool clamped = false, biased = false;
+  bool clamped = false, biased = false, gelu = false;
 
   static constexpr uint32_t kExperts = 3;
 
@@ -38,7 +38,9 @@ struct SwigluCase {
                              .step = job.step(make_step(n_tokens)),
                              .rows = {kernels::kRowsOfTokens, per},
                              .n = n,
-                             .activation = clamped ? kernels::kClampedSwiglu : kernels::kSilu};
+                             .activation = gelu      ? kernels::kGeluTanh
+                                           : clamped ? kernels::kClampedSwiglu
+                                                     : kernels::kSilu};
     if (y != Y::q8) {
       args.y = alias == Alias::y_is_gate ? args.gate : alias == Alias::y_is_up ? args.up : job.out<float>(n_values());
     }
@@ -69,6 +71,10 @@ struct SwigluCase {
         g = std::min(g, 7.0);
         u = std::min(std::max(u, -7.0), 7.0) + 1;
       }
+      if (gelu) {
+        out.push_back(0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u);
+        continue;
+      }
       out.push_back(g / (1.0 + std::exp(clamped ? -1.702 * g : -g)) * u);
     }
     Outputs outputs;
@@ -90,6 +96,9 @@ const SwigluCase kCases[] = {
     {.name = "both", .n = 288, .n_tokens = 2, .per = 3, .y = Y::both},
     {.name = "exp overflows for one sign", .n = 64, .scale = 300.0f},
     {.name = "huge activations", .n = 64, .scale = 1e18f},
+    {.name = "gelu", .n = 77, .n_tokens = 3, .scale = 3.0f, .gelu = true},
+    {.name = "gelu, huge activations", .n = 64, .scale = 1e18f, .gelu = true},
+    {.name = "gelu, q8", .n = 288, .n_tokens = 2, .y = Y::both, .scale = 2.0f, .gelu = true},
     {.name = "clamped", .n = 77, .n_tokens = 3, .scale = 8.0f, .clamped = true},
     {.name = "clamped, huge activations", .n = 64, .scale = 1e18f, .clamped = true},
     {.name = "clamped, biases, q8",

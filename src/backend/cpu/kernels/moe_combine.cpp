@@ -11,9 +11,10 @@ void moe_combine(const kernels::MoeCombineArgs& a, Worker& w) {
       for (uint64_t row = 0; row < m; ++row) {
         float sum = a.accumulate != 0 ? out[row] : 0.0f;
         for (uint64_t slot = 0; slot < a.n_used; ++slot) {
+          const uint64_t expert = a.sel_expert ? ptr(a.sel_expert)[token * a.n_used + slot] : 0;
           float value = z[slot * m + row];
-          if (a.bias) value += ptr(a.bias)[ptr(a.sel_expert)[token * a.n_used + slot] * m + row];
-          sum += weight[slot] * value;
+          if (a.bias) value += ptr(a.bias)[expert * m + row];
+          sum += (a.scale ? weight[slot] * ptr(a.scale)[expert] : weight[slot]) * value;
         }
         out[row] = sum;
       }

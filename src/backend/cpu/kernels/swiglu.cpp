@@ -10,6 +10,10 @@ namespace {
 
 float gated(float gate, float up, kernels::uint activation) {
   if (activation == kernels::kSilu) return gate / (1.0f + std::exp(-gate)) * up;
+  if (activation == kernels::kGeluTanh) {
+    const float u = kernels::kGeluSlope * (gate + kernels::kGeluCube * gate * gate * gate);
+    return gate / (1.0f + std::exp(-2.0f * u)) * up;
+  }
   const float g = std::min(gate, kernels::kSwigluLimit);
   const float u = std::clamp(up, -kernels::kSwigluLimit, kernels::kSwigluLimit);
   return g / (1.0f + std::exp(-kernels::kSwigluSlope * g)) * (u + 1.0f);

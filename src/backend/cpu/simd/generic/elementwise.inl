@@ -38,9 +38,9 @@ struct SiluRow {
 // One row of any activation, with the biases of the row's expert. A value that is no number stays one.
 struct GatedRow {
   const float *gate, *up, *gate_bias = nullptr, *up_bias = nullptr;
-  bool clamped;
+  uint32_t activation;
   GatedRow(const kernels::SwigluArgs& a, uint64_t r)
-      : gate(at(a.gate) + r * a.n), up(at(a.up) + r * a.n), clamped(a.activation == kernels::kClampedSwiglu) {
+      : gate(at(a.gate) + r * a.n), up(at(a.up) + r * a.n), activation(a.activation) {
     if (a.gate_bias.address == 0) return;
     gate_bias = at(a.gate_bias) + at(a.sel_expert)[r] * uint64_t{a.n};
     up_bias = at(a.up_bias) + at(a.sel_expert)[r] * uint64_t{a.n};
@@ -51,7 +51,12 @@ struct GatedRow {
       g = add(g, load_up_to(gate_bias + i, n));
       u = add(u, load_up_to(up_bias + i, n));
     }
-    if (!clamped) return silu_times(g, u);
+    if (activation == kernels::kSilu) return silu_times(g, u);
+    if (activation == kernels::kGeluTanh) {
+      const F cube = mul(mul(splat(kernels::kGeluCube), g), mul(g, g));
+      const F divisor = add(splat(1.0f), exp_of(mul(splat(-2.0f * kernels::kGeluSlope), add(g, cube))));
+      return mul(div(g, divisor), u);
+    }
     const F limit = splat(kernels::kSwigluLimit);
     g = min(limit, g);
     u = min(limit, max(splat(-kernels::kSwigluLimit), u));
@@ -86,6 +91,17 @@ void swiglu(const kernels::SwigluArgs& a, Worker& worker) {
   gate_rows<GatedRow>(a, worker);
 }
 
+void softcap(const kernels::SoftcapArgs& a, Worker& worker) {
+  by_stretches(worker, rows_of(*at(a.step), a.rows), a.n, [&](uint64_t r, uint64_t begin, uint64_t end) {
+    float* y = at(a.y) + r * a.n;
+    const F one = splat(1.0f), two = splat(2.0f);
+    by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
+      const F power = exp_of(mul(splat(2.0f / a.cap), load_up_to(y + i, n)));
+      store_up_to(y + i, mul(splat(a.cap), sub(one, div(two, add(power, one)))), n);
+    });
+  });
+}
+
 void add_rows(const kernels::AddArgs& args, Worker& worker) {
   by_stretches(worker, rows_of(*at(args.step), args.rows), args.n, [&](uint64_t r, uint64_t begin, uint64_t end) {
     const float *a = at(args.a) + r * args.n, *b = at(args.b) + (args.b_is_row != 0 ? 0 : r * args.n);
@@ -95,15 +111,18 @@ void add_rows(const kernels::AddArgs& args, Worker& worker) {
   });
 }
 
-void combine_biased(const kernels::MoeCombineArgs& a, uint64_t token, uint64_t begin, uint64_t end) {
+// Rows with what their experts add to and multiply them by.
+void combine_by_expert(const kernels::MoeCombineArgs& a, uint64_t token, uint64_t begin, uint64_t end) {
   const float *weight = at(a.weight) + token * a.n_used, *z = at(a.z) + token * a.n_used * a.m;
   const uint32_t* expert = at(a.sel_expert) + token * a.n_used;
   float* out = at(a.out) + token * a.m;
   by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
     F sum = a.accumulate != 0 ? load_up_to(out + i, n) : zero();
     for (uint64_t s = 0; s < a.n_used; ++s) {
-      const F bias = load_up_to(at(a.bias) + uint64_t{expert[s]} * a.m + i, n);
-      sum = fma(splat(weight[s]), add(load_up_to(z + s * a.m + i, n), bias), sum);
+      F value = load_up_to(z + s * a.m + i, n);
+      if (a.bias.address != 0) value = add(value, load_up_to(at(a.bias) + uint64_t{expert[s]} * a.m + i, n));
+      const float by = a.scale.address != 0 ? weight[s] * at(a.scale)[expert[s]] : weight[s];
+      sum = fma(splat(by), value, sum);
     }
     store_up_to(out + i, sum, n);
   });
@@ -113,7 +132,7 @@ void moe_combine(const kernels::MoeCombineArgs& a, Worker& worker) {
   by_stretches(worker, at(a.step)->n_tokens, a.m, [&](uint64_t token, uint64_t begin, uint64_t end) {
     const float *weight = at(a.weight) + token * a.n_used, *z = at(a.z) + token * a.n_used * a.m;
     float* out = at(a.out) + token * a.m;
-    if (a.bias.address != 0) return combine_biased(a, token, begin, end);
+    if (a.sel_expert.address != 0) return combine_by_expert(a, token, begin, end);
     by_lanes(begin, end, [&](uint64_t i, uint32_t n) {
       F sum = a.accumulate != 0 ? load_up_to(out + i, n) : zero();
       for (uint64_t s = 0; s < a.n_used; ++s) sum = fma(splat(weight[s]), load_up_to(z + s * a.m + i, n), sum);
@@ -298,6 +317,7 @@ constexpr TierKernel kElementwiseTable[] = {
     {{KernelId::quantize_q8}, with_args<kernels::QuantizeQ8Args, quantize_q8>},
     {{KernelId::swiglu}, with_args<kernels::SwigluArgs, swiglu>},
     {{KernelId::add}, with_args<kernels::AddArgs, add_rows>},
+    {{KernelId::softcap}, with_args<kernels::SoftcapArgs, softcap>},
     {{KernelId::moe_combine}, with_args<kernels::MoeCombineArgs, moe_combine>},
     {{KernelId::rms_norm}, with_args<kernels::RmsNormArgs, rms_norm>},
     {{KernelId::conv1d}, with_args<kernels::Conv1dArgs, conv1d>},
