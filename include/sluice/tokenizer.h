@@ -27,7 +27,8 @@ class Tokenizer {
   // `not_found` where the file has no vocabulary (tokenizer.ggml.model = no_vocab, or no such key),
   // `unsupported` (naming it) for a tokenizer model or pre-tokenizer that is not known, and for a byte-pair vocabulary
   // that names no pre-tokenizer: a guess would degrade every text in silence. `pre` replaces the file's
-  // tokenizer.ggml.pre when not empty ("default": the split that unnamed files got in the past).
+  // tokenizer.ggml.pre when not empty ("default": the split that unnamed files got in the past);
+  // `invalid_argument` where the kind of vocabulary has no pre-tokenizers.
   static Result<std::shared_ptr<const Tokenizer>> create(const gguf::File& file, std::string_view pre = {});
   virtual ~Tokenizer() = default;
 
@@ -50,6 +51,7 @@ class Tokenizer {
   virtual std::string_view chat_template() const = 0;         // "" where the file has none
   virtual std::string_view pre_name() const = 0;              // the pre-tokenizer in use, "" where this kind has none
 
+  // All pieces joined. Where encode() puts a space in front (SentencePiece vocabularies), the text has it, too.
   std::string decode(std::span<const Token> ids, bool show_special) const;
 };
 

@@ -252,6 +252,14 @@ TEST(Inspect, knows_any_file) {
     EXPECT_NE(model.out.find(part), std::string::npos) << part;
 }
 
+TEST(Tokenize, a_sentencepiece_vocabulary_alone) {
+  const std::string file = source_file("tests/fixtures/vocab/spm-small.gguf");
+  const Said ids = sluice({"tokenize", "-m", file, "--json", "the river"});
+  EXPECT_NE(ids.out.find("[1, 263, 559, 339, 326]"), std::string::npos) << ids.out;
+  EXPECT_EQ(sluice({"tokenize", "-m", file, "--decode", "1,263,559,339,326"}).out, " the river\n");
+  expect_error(sluice({"tokenize", "-m", file, "--pre-tokenizer", "qwen2", "x"}), 2, "no pre-tokenizer");
+}
+
 TEST(Tokenize, shows_escaped_pieces) {
   const Said said = sluice({"tokenize", "-"}, {.in = "a\n"});
   EXPECT_NE(said.out.find("'\\n'"), std::string::npos) << said.out;

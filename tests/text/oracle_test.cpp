@@ -87,6 +87,19 @@ TEST(Oracle, T04_sentencepiece_texts) {
   check_texts(kFixtures / "vocab" / "spm-small.gguf", kFixtures / "vocab" / "spm-small.texts.json");
 }
 
+TEST(Oracle, T04_a_published_model_file) {
+  const fs::path file = test::source_dir() / ".cache" / "gemma-3-270m-q4_k_m.gguf";
+  if (!fs::exists(file)) GTEST_SKIP() << file << " is not there; tools/get_gemma3.py downloads it";
+  check_texts(file, kFixtures / "vocab" / "gemma3.texts.json");
+  const TokenizerPtr tokenizer = load(file);
+  ASSERT_TRUE(tokenizer);
+  const std::vector<Token> ids = tokenizer->encode(read_all(kFixtures / "story" / "heldout.txt"), {.add_bos = false});
+  uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a over ids; of those of the sentencepiece library
+  for (Token id : ids) hash = (hash ^ static_cast<uint64_t>(id)) * 0x100000001B3u;
+  EXPECT_EQ(ids.size(), 14362u);
+  EXPECT_EQ(hash, 0xB4362968E82A5F4Au);
+}
+
 TEST(Oracle, T04_model_texts_in_the_repository) {
   const fs::path folder = kFixtures / "oracle";
   if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
