@@ -1,5 +1,7 @@
 #include "text/char_bpe.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "text/merger.h"
 #include "text/spaced_tokenizer.h"

@@ -39,6 +39,9 @@ constexpr std::string_view kYoutu = CASED_WORD(SUFFIX_ANY_CASE "?") R"(|\p{N}| ?
 constexpr std::string_view kKimi =
     HAN "+|" CASED_BY(NO_HAN(UPPER), NO_HAN(LOWER), SUFFIX_ANY_CASE "?") R"(|\p{N}{1,3}|)" SYMBOLS_LINES;
 constexpr std::string_view kTekken = CASED_WORD("") R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|)" LINES;
+// Words hold the joiners of scripts that have them.
+constexpr std::string_view kK2Horizon =
+    SUFFIX_ANY_CASE R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}\x{200C}\x{200D}]+|\p{N}{1,3}|)" SYMBOLS_LINES;
 constexpr std::string_view kUfakzeka = R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" SYMBOLS_LINES;
 constexpr std::string_view kMinicpm5 = SUFFIX_ANY_CASE R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)" SYMBOLS_LINES;
 // Words of Korean take the spaces between single letters with them.
@@ -104,7 +107,7 @@ const std::vector<PreRule>& rules() {
        {kLlama3},
        /*ignore_merges=*/true,
        /*adds_bos=*/true},
-      {{"glm4", "chatglm-bpe", "dbrx", "smaug-bpe"}, {kLlama3}},
+      {{"glm4", "chatglm-bpe", "glm5", "dbrx", "smaug-bpe"}, {kLlama3}},
       {{"qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2", "kormo", "f2llmv2"},
        {kQwen2}},
       {{"qwen35"}, {kQwen35}},
@@ -125,6 +128,7 @@ const std::vector<PreRule>& rules() {
       {{"tiny_aya", "cohere2moe"}, {THREES(R"(\p{Nd})", R"((?![\p{L}\p{M}\p{N}\p{Pc}]))"), kGpt4o}},
       {{"youtu"}, {kYoutuEastAsian, kYoutu}, /*ignore_merges=*/true},
       {{"kimi-k2"}, {kKimi}},
+      {{"k2-horizon"}, {kK2Horizon}},
       {{"tekken"}, {kTekken}, /*ignore_merges=*/true, /*adds_bos=*/true},
       {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kBailing}},
       {{"seed-coder"}, {kSeedCoder}},
@@ -140,7 +144,11 @@ const std::vector<PreRule>& rules() {
        {"<sentinel:[0-9]+>", "IMGIMG[A-I]{1,4}Z", R"([\t\n]|    |  )", R"(\p{N})", R"([\p{P}!-/:-@\[-`{-~])", kGpt2},
        /*ignore_merges=*/false,
        /*adds_bos=*/true},
-      {{"gemma4", "granite-embed-multi-311m", "sarvam-moe"}, {}, false, /*adds_bos=*/true, /*over_characters=*/true},
+      {{"gemma4", "granite-embed-multi-311m", "mmbert", "sarvam-moe"},
+       {},
+       false,
+       /*adds_bos=*/true,
+       /*over_characters=*/true},
   };
   return table;
 }

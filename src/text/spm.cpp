@@ -21,13 +21,13 @@ uint32_t rank_of_score(float score) {
 
 class SpmTokenizer final : public SpacedTokenizer {
  public:
-  explicit SpmTokenizer(Vocab vocab_in, bool leading_space)
-      : SpacedTokenizer(std::move(vocab_in), true, leading_space), ranks_(n_vocab(), kNoRank) {
+  SpmTokenizer(Vocab vocab, bool leading_space)
+      : SpacedTokenizer(std::move(vocab), true, leading_space), ranks_(n_vocab(), kNoRank) {
+    const std::vector<float>& scores = this->vocab().scores;
     for (Token id = 0; in_range(id); ++id) {
       // The texts of control and byte tokens are text like any other here.
       if (type(id) != TokenType::normal && type(id) != TokenType::user_defined) continue;
-      ranks_[static_cast<size_t>(id)] =
-          vocab().scores.empty() ? 0 : rank_of_score(vocab().scores[static_cast<size_t>(id)]);
+      ranks_[static_cast<size_t>(id)] = scores.empty() ? 0 : rank_of_score(scores[static_cast<size_t>(id)]);
       longest_ = std::max(longest_, token_text(id).size());
     }
   }
@@ -35,7 +35,7 @@ class SpmTokenizer final : public SpacedTokenizer {
  private:
   void encode_characters(std::string_view text, std::vector<Token>& out) const override;
 
-  // The token that a text is, kNoRank's owner being none: -1.
+  // -1 for a text that is no token, or one that text never becomes.
   Token token_of(std::string_view text) const {
     const Token id = text.size() <= longest_ ? find(text) : -1;
     return id >= 0 && ranks_[static_cast<size_t>(id)] != kNoRank ? id : -1;
@@ -75,7 +75,8 @@ void SpmTokenizer::encode_characters(std::string_view text, std::vector<Token>& 
 
 Result<std::shared_ptr<const Tokenizer>> make_spm(Vocab vocab) {
   TRY(vocab.check());
-  if (vocab.scores.empty()) log::warn("the file has no scores (tokenizer.ggml.scores): words are cut at random places");
+  if (vocab.scores.empty())
+    log::warn("the file has no scores (tokenizer.ggml.scores): text becomes other tokens than the model knows");
   const bool leading_space = vocab.add_space_prefix.value_or(true);
   std::shared_ptr<const Tokenizer> tokenizer = std::make_shared<SpmTokenizer>(std::move(vocab), leading_space);
   return tokenizer;

@@ -51,6 +51,7 @@ TEST(PreTokenizer, known_splits) {
   EXPECT_EQ(words("tekken", "It's 12"), (Words{"It", "'s", " ", "1", "2"}));
   EXPECT_EQ(words("kimi-k2", "Ab\u4E2D\u6587\u3001cD 1234"),
             (Words{"Ab", "\u4E2D\u6587", "\u3001c", "D", " ", "123", "4"}));
+  EXPECT_EQ(words("k2-horizon", "\u0915\u094D\u200D\u0937 1234"), (Words{"\u0915\u094D\u200D\u0937", " ", "123", "4"}));
   EXPECT_EQ(words("youtu", "\uAC00\u3105\u4E2D\uFF0Cab12"),
             (Words{"\uAC00", "\u3105", "\u4E2D", "\uFF0C", "ab", "1", "2"}));
   EXPECT_EQ(words("exaone-moe", "a b cd e.\n\n"), (Words{"a b cd e", ".\n", "\n"}));
