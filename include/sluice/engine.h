@@ -162,9 +162,10 @@ struct StepInput {
 
 // Expert choices by layer index. Rows follow the tokens of the step in order.
 struct Routing {
-  uint32_t n_used = 0;
+  uint32_t n_used = 0;  // the most of all layers
   uint32_t n_expert = 0;
   struct Layer {
+    uint32_t n_used = 0;            // experts per token of this layer
     std::vector<uint32_t> experts;  // (n_tokens, n_used), best first
     std::vector<float> weights;     // (n_tokens, n_used), as applied
     std::vector<float> gate;        // (n_tokens, n_expert) gate logits; only where asked for, as is

@@ -61,16 +61,17 @@ Result<Routing::Layer> read_layer(const std::string& path, const json& layer, co
   for (const json& row : rows) {
     if (!row.is_array() || row.empty())
       return bad_file(path, fmt::format("a row of layer {} is no array of experts", name));
-    if (routing.n_used == 0) routing.n_used = static_cast<uint32_t>(std::min<size_t>(row.size(), UINT32_MAX));
-    if (row.size() != routing.n_used)
-      return bad_file(path, fmt::format("layer {} has rows of {} and of {} experts", name, routing.n_used, row.size()));
+    if (out.n_used == 0) out.n_used = static_cast<uint32_t>(std::min<size_t>(row.size(), UINT32_MAX));
+    if (row.size() != out.n_used)
+      return bad_file(path, fmt::format("layer {} has rows of {} and of {} experts", name, out.n_used, row.size()));
     for (const json& expert : row) out.experts.push_back(TRY(index_of(path, expert, routing.n_expert, "an expert")));
     std::vector<uint32_t> sorted(out.experts.end() - static_cast<ptrdiff_t>(row.size()), out.experts.end());
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
       return bad_file(path, fmt::format("a row of layer {} names an expert twice", name));
   }
-  if (layer.contains("weights")) TRY(check_weights(path, layer["weights"], name, routing.n_used, n_tokens));
+  if (layer.contains("weights")) TRY(check_weights(path, layer["weights"], name, out.n_used, n_tokens));
+  routing.n_used = std::max(routing.n_used, out.n_used);
   return out;
 }
 

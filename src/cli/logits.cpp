@@ -32,6 +32,7 @@ void append(Routing& all, const Routing& part) {
   all.n_expert = part.n_expert;
   for (const auto& [idx, layer] : part.layers) {
     Routing::Layer& to = all.layers[idx];
+    to.n_used = layer.n_used;
     to.experts.insert(to.experts.end(), layer.experts.begin(), layer.experts.end());
     to.weights.insert(to.weights.end(), layer.weights.begin(), layer.weights.end());
     to.gate.insert(to.gate.end(), layer.gate.begin(), layer.gate.end());
@@ -41,9 +42,11 @@ void append(Routing& all, const Routing& part) {
 // Rows [first, first + n) of choices for all tokens.
 Routing rows_of(const Routing& all, size_t first, size_t n) {
   Routing part{.n_used = all.n_used, .n_expert = all.n_expert};
-  const auto from = static_cast<ptrdiff_t>(first * all.n_used), to = static_cast<ptrdiff_t>((first + n) * all.n_used);
-  for (const auto& [idx, layer] : all.layers)
-    part.layers[idx].experts.assign(layer.experts.begin() + from, layer.experts.begin() + to);
+  for (const auto& [idx, layer] : all.layers) {
+    const auto from = layer.experts.begin() + static_cast<ptrdiff_t>(first * layer.n_used);
+    part.layers[idx].n_used = layer.n_used;
+    part.layers[idx].experts.assign(from, from + static_cast<ptrdiff_t>(n * layer.n_used));
+  }
   return part;
 }
 
@@ -53,11 +56,11 @@ std::string routing_json(const Routing& routing) {
   for (const auto& [idx, layer] : routing.layers) {
     const std::span<const uint32_t> experts(layer.experts);
     const std::span<const float> weights(layer.weights);
-    json.key(std::to_string(idx)).open('{').field("n_expert", routing.n_expert).field("n_used", routing.n_used);
+    json.key(std::to_string(idx)).open('{').field("n_expert", routing.n_expert).field("n_used", layer.n_used);
     json.key("experts").open('[');
-    for (size_t at = 0; at < experts.size(); at += routing.n_used) json.list(experts.subspan(at, routing.n_used));
+    for (size_t at = 0; at < experts.size(); at += layer.n_used) json.list(experts.subspan(at, layer.n_used));
     json.close().key("weights").open('[');
-    for (size_t at = 0; at < weights.size(); at += routing.n_used) json.list(weights.subspan(at, routing.n_used));
+    for (size_t at = 0; at < weights.size(); at += layer.n_used) json.list(weights.subspan(at, layer.n_used));
     json.close().close();
   }
   return json.close().close().take();

@@ -30,7 +30,7 @@ struct Row {
   std::span<const float> score;
 };
 Row row_of(const Routing& routing, const Routing::Layer& layer, size_t token) {
-  return {std::span(layer.experts).subspan(token * routing.n_used, routing.n_used),
+  return {std::span(layer.experts).subspan(token * layer.n_used, layer.n_used),
           std::span(layer.score).subspan(token * routing.n_expert, routing.n_expert)};
 }
 
@@ -109,7 +109,7 @@ PinResult pin_compare(const PinRun& reference, const PinRun& replayed, const Pin
   for (const auto& [idx, expected] : reference.routing.layers) {
     const Routing::Layer &with = replayed.routing.layers.at(idx), &without = own.routing.layers.at(idx);
     PinLayer layer{.layer = idx, .gate_nmse = nmse(with.gate, expected.gate)};
-    for (size_t token = 0; token < expected.experts.size() / reference.routing.n_used; ++token) {
+    for (size_t token = 0; token < expected.experts.size() / expected.n_used; ++token) {
       const Row row = row_of(reference.routing, expected, token);
       if (is_near_tie(row, row_of(replayed.routing, with, token))) ++layer.n_near_ties;
       count_flips(row, row_of(own.routing, without, token), layer);

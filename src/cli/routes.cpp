@@ -74,7 +74,8 @@ Result<void> count_generation(const RoutesOptions& o, const LoadedModel& model, 
   GenerateOptions options{.n_predict = o.prompt.n_predict, .routing = true};
   options.on_routing = [&](const Routing& routing) {
     if (routing.layers.empty() || routing.n_used == 0) return;
-    counts.add(routing, routing.layers.begin()->second.experts.size() / routing.n_used);
+    const Routing::Layer& layer = routing.layers.begin()->second;
+    counts.add(routing, layer.experts.size() / layer.n_used);
   };
   const Generation g = TRY(generate(*model.engine, sequence, ids, sampler, options));
   if (g.stop == "interrupted") return interrupted_error();

@@ -209,7 +209,8 @@ void Core::record(ops::Graph& g, PlanKey key) const {
   g.capture = key.capture;
   for (uint32_t layer : model_info.moe_layers) {
     if (key.force)
-      g.forced[layer] = g.allocate(uint64_t{g.shape().n_tokens} * model_info.n_expert_used * sizeof(uint32_t));
+      g.forced[layer] =
+          g.allocate(uint64_t{g.shape().n_tokens} * model->config().layers[layer].n_expert_used * sizeof(uint32_t));
   }
   ops::Residual residual;
   if (key.n_tokens != 0) {

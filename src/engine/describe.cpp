@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "backend/registry.h"
 #include "base/text.h"
@@ -33,7 +34,9 @@ ModelInfo describe_model(const gguf::File& file, const models::Config& config) {
   for (const gguf::TensorInfo& tensor : file.tensors()) {
     double share = 1;
     if (tensor.name.find("_exps.") != tensor.name.npos && config.n_expert != 0) {
-      share = static_cast<double>(config.n_expert_used) / config.n_expert;
+      unsigned layer = 0;
+      const bool known = std::sscanf(tensor.name.c_str(), "blk.%u.", &layer) == 1 && layer < config.n_layer;
+      share = static_cast<double>(known ? config.layers[layer].n_expert_used : config.n_expert_used) / config.n_expert;
     }
     info.n_parameters += tensor.n_elements;
     used += share * static_cast<double>(tensor.n_elements);

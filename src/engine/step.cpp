@@ -96,7 +96,7 @@ Result<void> check_forced(const Core& core, std::span<const StepInput> inputs, c
   }
   for (uint32_t layer : core.model_info.moe_layers) {
     const auto it = forced.layers.find(layer);
-    if (it == forced.layers.end() || it->second.experts.size() != n_tokens * forced.n_used) {
+    if (it == forced.layers.end() || it->second.experts.size() != n_tokens * config.layers[layer].n_expert_used) {
       return Error(
           Code::invalid_argument,
           fmt::format("the routing lacks layer {}, or has another number of tokens than {} there", layer, n_tokens));
@@ -400,8 +400,8 @@ class StepRun {
   }
 
   Result<void> upload_forced(const PreparedStep& step, const Ubatch& ubatch) {
-    const size_t n_used = options_.forced->n_used;
     for (const auto& [layer, block] : step.graph->forced) {
+      const size_t n_used = core_.model->config().layers[layer].n_expert_used;
       const auto& experts = options_.forced->layers.at(layer).experts;
       TRY(core_.backend->upload(block->address, std::as_bytes(std::span(experts).subspan(ubatch.first_token * n_used,
                                                                                          ubatch.n_tokens * n_used))));
@@ -417,9 +417,9 @@ class StepRun {
   }
 
   Result<void> read_routing(const PreparedStep& step, const Ubatch& ubatch) {
-    const size_t n_used = result_.routing.n_used;
     for (const ops::CapturedRouting& captured : step.graph->captured) {
       Routing::Layer& layer = result_.routing.layers[captured.layer];
+      const size_t n_used = layer.n_used = core_.model->config().layers[captured.layer].n_expert_used;
       TRY(append(layer.experts, captured.experts->address, ubatch.n_tokens * n_used));
       TRY(append(layer.weights, captured.weights->address, ubatch.n_tokens * n_used));
       if (!options_.gate) continue;

@@ -118,9 +118,19 @@ Result<Config> common_config(Metadata& meta) {
   return c;
 }
 
-Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config) {
+Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config, bool by_layer) {
   config.n_expert = TRY(meta.count("expert_count"));
-  config.n_expert_used = TRY(meta.count("expert_used_count"));
+  const std::vector<uint32_t> n_used = TRY(meta.per_layer("expert_used_count", config.n_layer));
+  config.n_expert_used = *std::max_element(n_used.begin(), n_used.end());
+  for (uint32_t i = 0; i < config.n_layer; ++i) {
+    LayerSpec& layer = config.layers[i];
+    if (by_layer ? layer.moe && n_used[i] == 0 : n_used[i] != config.n_expert_used) {
+      return Error(Code::unsupported,
+                   fmt::format("layer {} would use {} experts per token, others {}; use another model", i, n_used[i],
+                               config.n_expert_used));
+    }
+    layer.n_expert_used = overrides.n_expert_used != 0 ? overrides.n_expert_used : n_used[i];
+  }
   if (config.n_expert > kMostExperts) {
     return Error(Code::unsupported, fmt::format("{} experts are more than this program allows ({}); use another model",
                                                 config.n_expert, kMostExperts));

@@ -24,6 +24,7 @@ struct LayerSpec {
   std::vector<StateRing> state;              // in the order in which a slot holds them
   uint32_t window = 0;                       // positions that a token sees, itself among them; 0: all
   bool moe = false;
+  uint32_t n_expert_used = 0;  // of a routed layer
 
   uint64_t state_floats(uint32_t n_rewind = 0) const;  // with room for as many more rows of each
 };
@@ -31,7 +32,7 @@ struct LayerSpec {
 struct Config {
   std::string architecture;
   uint32_t n_layer = 0, n_embd = 0, n_vocab = 0, n_ctx_train = 0;
-  uint32_t n_expert = 0, n_expert_used = 0;
+  uint32_t n_expert = 0, n_expert_used = 0;  // used: the most of all layers
   float eps = 0;
   float rope_base = 0;
   RopeScaling rope;
@@ -88,7 +89,8 @@ Result<uint32_t> vocabulary_rows(const gguf::File& file, uint32_t n_embd);
 // block_count, embedding_length, context_length, eps, rope base and the vocabulary.
 Result<Config> common_config(Metadata& meta);
 // expert_count and expert_used_count (with the user's override), checked against each other and the kernels' limits.
-Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config);
+// `by_layer`: layers may use numbers of their own.
+Result<void> read_experts(Metadata& meta, const Overrides& overrides, Config& config, bool by_layer = false);
 // `unsupported` where the state of a sequence is larger than kernels can address.
 Result<void> check_state_size(const Config& config);
 // The routing rule of an architecture whose defaults are given; expert_gating_func, _norm and _scale of the file come

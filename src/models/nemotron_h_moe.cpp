@@ -13,7 +13,8 @@ namespace {
 enum class Mixer : uint8_t { mamba, attention, experts };
 
 struct Sizes {
-  uint32_t n_ff_expert = 0, n_ff_shared = 0;
+  std::vector<uint32_t> n_ff_expert;  // by layer
+  uint32_t n_ff_shared = 0;
   uint32_t n_latent = 0;  // 0: experts work on the stream itself
 };
 
@@ -25,7 +26,7 @@ class NemotronHMoe final : public Model {
         attention_(a),
         mamba_(mamba),
         rule_(rule),
-        sizes_(sizes),
+        sizes_(std::move(sizes)),
         mixers_(std::move(mixers)) {}
 
   Result<void> load(WeightLoader& loader, backend::Backend*, uint32_t, WeightMemory&) override {
@@ -84,13 +85,14 @@ class NemotronHMoe final : public Model {
     return w;
   }
 
-  Result<void> load_experts(WeightLoader& loader, Layer& layer, const std::string& prefix) const {
+  Result<void> load_experts(WeightLoader& loader, Layer& layer, uint32_t i, const std::string& prefix) const {
+    const uint32_t n_ff = sizes_.n_ff_expert[i], n_expert = config_.n_expert;
     const uint32_t n_embd = config_.n_embd, n_in = sizes_.n_latent != 0 ? sizes_.n_latent : n_embd;
     ops::MoeWeights& w = layer.moe;
-    w.router = TRY(loader.exact_matrix(prefix + "ffn_gate_inp.weight", config_.n_expert, n_embd));
-    w.bias = TRY(loader.vector(prefix + "exp_probs_b.bias", {config_.n_expert}));
-    w.up = TRY(loader.stack(prefix + "ffn_up_exps.weight", config_.n_expert, sizes_.n_ff_expert, n_in));
-    w.down = TRY(loader.stack(prefix + "ffn_down_exps.weight", config_.n_expert, n_in, sizes_.n_ff_expert));
+    w.router = TRY(loader.exact_matrix(prefix + "ffn_gate_inp.weight", n_expert, n_embd));
+    w.bias = TRY(loader.vector(prefix + "exp_probs_b.bias", {n_expert}));
+    w.up = TRY(loader.stack(prefix + "ffn_up_exps.weight", n_expert, n_ff, n_in));
+    w.down = TRY(loader.stack(prefix + "ffn_down_exps.weight", n_expert, n_in, n_ff));
     if (sizes_.n_latent != 0) {
       w.latent_down = TRY(loader.matrix(prefix + "ffn_latent_down.weight", n_in, n_embd));
       w.latent_up = TRY(loader.matrix(prefix + "ffn_latent_up.weight", n_embd, n_in));
@@ -107,7 +109,7 @@ class NemotronHMoe final : public Model {
     if (mixers_[i] == Mixer::mamba) layer.mamba = TRY(load_mamba(loader, prefix));
     if (mixers_[i] == Mixer::attention)
       layer.attention = TRY(load_attention(loader, attention_, config_, config_.layers[i], prefix));
-    if (mixers_[i] == Mixer::experts) TRY(load_experts(loader, layer, prefix));
+    if (mixers_[i] == Mixer::experts) TRY(load_experts(loader, layer, i, prefix));
     return layer;
   }
 
@@ -115,7 +117,9 @@ class NemotronHMoe final : public Model {
     const ops::MoeWeights& w = layer.moe;
     const ops::Weight& reader = w.latent_down ? *w.latent_down : w.up;
     const ops::Tensor h = ops::rms_norm(g, residual, layer.norm, config_.eps, {&w.router, &reader, &layer.shared_up});
-    ops::moe_ffn(g, residual, h, w, rule_, i);
+    ops::MoeRule rule = rule_;
+    rule.n_used = config_.layers[i].n_expert_used;
+    ops::moe_ffn(g, residual, h, w, rule, i);
     ops::settle(g, residual);
     residual.pending = ops::relu_squared_ffn(g, h, layer.shared_up, layer.shared_down);
   }
@@ -170,15 +174,15 @@ Result<std::unique_ptr<Model>> create_nemotron_h_moe(Metadata& meta, const Overr
   }
   TRY(check_state_size(config));
   const AttentionConfig a = TRY(read_attention(meta, config, {.qk_norm = QkNorm::none, .rotary = false}));
-  TRY(read_experts(meta, overrides, config));
+  TRY(read_experts(meta, overrides, config, true));
   Sizes sizes;
-  sizes.n_ff_expert = TRY(meta.count("expert_feed_forward_length"));
+  sizes.n_ff_expert = TRY(meta.per_layer("expert_feed_forward_length", config.n_layer));
   sizes.n_ff_shared = TRY(meta.count("expert_shared_feed_forward_length"));
   sizes.n_latent = TRY(meta.number_or("moe_latent_size", 0));
   TRY(meta.number_or("expert_shared_count", 1));  // their width is given as a whole
   const ops::MoeRule rule = TRY(read_rule(meta, config));
   return std::unique_ptr<Model>(
-      std::make_unique<NemotronHMoe>(std::move(config), a, mamba, rule, sizes, std::move(mixers)));
+      std::make_unique<NemotronHMoe>(std::move(config), a, mamba, rule, std::move(sizes), std::move(mixers)));
 }
 
 }  // namespace sluice::models

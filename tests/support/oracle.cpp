@@ -88,7 +88,8 @@ Routing OracleModel::routing() const {
   const json layers = read_json(path).at("layers");
   for (const auto& [index, entry] : layers.items()) {
     Routing::Layer layer;
-    routing.n_used = entry.at("n_used");
+    layer.n_used = entry.at("n_used");
+    routing.n_used = std::max(routing.n_used, layer.n_used);
     routing.n_expert = entry.at("n_expert");
     for (const json& row : entry.at("experts")) {
       for (const json& id : row) layer.experts.push_back(id.get<uint32_t>());
