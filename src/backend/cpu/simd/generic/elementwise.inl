@@ -2,6 +2,7 @@
 #pragma once
 #include "backend/cpu/simd/generic/common.inl"
 #include "backend/cpu/simd/generic/q8.inl"
+#include "backend/cpu/simd/generic/recurrent.inl"
 
 namespace sluice::backend::cpu::SLUICE_TIER {
 namespace {
@@ -99,6 +100,32 @@ void softcap(const kernels::SoftcapArgs& a, Worker& worker) {
       const F power = exp_of(mul(splat(2.0f / a.cap), load_up_to(y + i, n)));
       store_up_to(y + i, mul(splat(a.cap), sub(one, div(two, add(power, one)))), n);
     });
+  });
+}
+
+inline F relu_squared_of(F x) {
+  const F positive = max(zero(), x);  // a NaN stays
+  return mul(positive, positive);
+}
+
+void relu_squared(const kernels::ReluSquaredArgs& a, Worker& worker) {
+  by_stretches(worker, rows_of(*at(a.step), a.rows), a.n, [&](uint64_t r, uint64_t begin, uint64_t end) {
+    const float* x = at(a.x) + r * a.n;
+    float* y = a.y.address != 0 ? at(a.y) + r * a.n : nullptr;
+    if (a.y_q8.address == 0) {
+      by_lanes(begin, end,
+               [&](uint64_t i, uint32_t n) { store_up_to(y + i, relu_squared_of(load_up_to(x + i, n)), n); });
+      return;
+    }
+    std::byte* row = bytes_at(a.y_q8) + r * q8_bytes(a.n);
+    for (uint64_t i = begin; i < end; i += 32) {
+      const F low = relu_squared_of(load(x + i)), high = relu_squared_of(load(x + i + 16));
+      if (y != nullptr) {
+        store(y + i, low);
+        store(y + i + 16, high);
+      }
+      quantize_block(low, high, row, a.n, i / 32);
+    }
   });
 }
 
@@ -316,6 +343,11 @@ void with_args(const std::byte* args, Worker& worker) {
 constexpr TierKernel kElementwiseTable[] = {
     {{KernelId::quantize_q8}, with_args<kernels::QuantizeQ8Args, quantize_q8>},
     {{KernelId::swiglu}, with_args<kernels::SwigluArgs, swiglu>},
+    {{KernelId::relu_squared}, with_args<kernels::ReluSquaredArgs, relu_squared>},
+    {{KernelId::delta_net}, with_args<kernels::DeltaNetArgs, delta_net>},
+    {{KernelId::ssm_scan}, with_args<kernels::SsmScanArgs, ssm_scan>},
+    {{KernelId::gated_norm}, with_args<kernels::GatedNormArgs, gated_norm>},
+    {{KernelId::sigmoid_gate}, with_args<kernels::SigmoidGateArgs, sigmoid_gate>},
     {{KernelId::add}, with_args<kernels::AddArgs, add_rows>},
     {{KernelId::softcap}, with_args<kernels::SoftcapArgs, softcap>},
     {{KernelId::moe_combine}, with_args<kernels::MoeCombineArgs, moe_combine>},
