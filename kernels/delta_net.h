@@ -7,7 +7,7 @@
 // (n_tokens, n_key, 2, r): r betas, then r alphas, and alpha is null).
 // M comes from the sequence's state slot, a ring of states: row p % n_rows is M after position p, so the last n_rows -
 // 1 tokens can be taken back by going on from an earlier position. Before position 0 M is 0, whatever the slot holds.
-// The order of the sums is that of the key's values, whatever the step. No two sequences of a step share a slot.
+// The order of the sums depends on the size alone, whatever the step. No two sequences of a step share a slot.
 // Grid: (ceil(size / 64), n_value, n_seqs) or more; one worker walks all tokens of its columns of M.
 #pragma once
 #include "lib/step.h"

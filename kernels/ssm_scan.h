@@ -3,7 +3,7 @@
 //   dt = softplus(dt + dt_bias[h]);  M = exp(dt * a[h]) * M + dt * B[g] x[h]^T;  y[h] = M^T C[g] + d[h] * x[h]
 // M comes from the sequence's state slot, a ring of states: row p % n_rows is M after position p, so the last n_rows -
 // 1 tokens can be taken back by going on from an earlier position. Before position 0 M is 0, whatever the slot holds.
-// The order of the sum is that of the state's rows, whatever the step. No two sequences of a step share a slot.
+// The order of the sum depends on n_state alone, whatever the step. No two sequences of a step share a slot.
 // Grid: (ceil(size / 64), n_head, n_seqs) or more; one worker walks all tokens of its columns of M.
 #pragma once
 #include "lib/step.h"

@@ -117,6 +117,8 @@ const DeltaNetCase kCases[] = {
     {.name = "tiled heads", .n_key = 2, .n_value = 6, .sequences = {{.n_tokens = 5}}},
     {.name = "grouped heads", .n_key = 2, .n_value = 6, .grouped = true, .sequences = {{.n_tokens = 5}}},
     {.name = "size beyond a group, odd", .size = 67, .n_value = 2, .sequences = {{.n_tokens = 3, .first_pos = 1}}},
+    {.name = "size of published models", .size = 128, .sequences = {{.n_tokens = 2, .first_pos = 7}}},
+    {.name = "fewer rows than threads for a column", .size = 2, .n_value = 3, .sequences = {{.n_tokens = 4}}},
     {.name = "K01 several sequences of unequal lengths",
      .n_key = 2,
      .n_value = 4,

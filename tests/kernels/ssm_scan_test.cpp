@@ -94,6 +94,8 @@ const SsmScanCase kCases[] = {
     {.name = "one token later on", .sequences = {{.n_tokens = 1, .first_pos = 9, .slot = 1}}},
     {.name = "heads share groups", .n_head = 6, .n_group = 2, .sequences = {{.n_tokens = 5}}},
     {.name = "size beyond a group, odd", .size = 67, .n_state = 5, .n_head = 2, .sequences = {{.n_tokens = 3}}},
+    {.name = "state of published models", .size = 64, .n_state = 128, .sequences = {{.n_tokens = 2, .first_pos = 7}}},
+    {.name = "fewer rows than threads for a column", .size = 3, .n_state = 2, .sequences = {{.n_tokens = 4}}},
     {.name = "K01 several sequences of unequal lengths",
      .n_head = 4,
      .n_group = 2,
