@@ -312,8 +312,9 @@ Tensor head_products(Graph& g, const Tensor& x, const Weight& w, const HeadEntri
   const MoeRule rule{.n_expert = heads.n_head, .n_used = heads.n_head};
   const uint64_t input = input_for(g, x, w, on_matrices(g, w));
   Tensor y = g.tensor({kernels::kRowsOfTokens, heads.n_head}, w.m);
-  expert_product(g, {w, input, true, y.f32->address, false}, rule, heads.head->address,
-                 heads.groups ? &*heads.groups : nullptr, false);
+  const Groups* groups = heads.groups ? &*heads.groups : nullptr;
+  expert_product(g, {w, input, true, y.f32->address, false}, rule, heads.head->address, groups, false);
+  add_low_rank(g, w, x, true, y.f32->address, rule, heads.head->address, groups);
   return y;
 }
 

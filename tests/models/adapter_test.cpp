@@ -137,6 +137,26 @@ TEST_F(Adapters, GoWithRepackedWeights) {
   }
 }
 
+// Projections that each head has of its own, which the kernels of experts multiply.
+TEST_F(Adapters, ChangeTheMatricesOfHeads) {
+  const EngineOptions exact{.reference = true};
+  for (const OracleModel& model : oracle_models()) {
+    if (model.name != "deepseek2") continue;
+    const std::string base = model.file.string();
+    const auto file = gguf::File::open(base);
+    ASSERT_TRUE(file);
+    adapter_for(*file, [](const std::string& name) {
+      return name.ends_with("attn_k_b.weight") || name.ends_with("attn_v_b.weight");
+    }).write(adapter_);
+    const auto adapter = gguf::File::open(adapter_);
+    ASSERT_TRUE(adapter);
+    merged(*file, *adapter).write(merged_);
+    const std::vector<float> expected = logits(merged_, exact, 24);
+    EXPECT_GT(nmse(logits(base, exact, 24), expected), 0.01);
+    for (const size_t chunk : {24, 1}) EXPECT_LT(nmse(logits(base, with_adapter(exact), chunk), expected), 1e-10);
+  }
+}
+
 #ifdef SLUICE_HAVE_VULKAN
 TEST_F(Adapters, ComputeTheSameOnAGpu) {
   SLUICE_NEED_VULKAN();
