@@ -1,10 +1,11 @@
 // sluice chat
+#include <algorithm>
 #include <utility>
 
 #include "base/file_io.h"
 #include "base/interrupt.h"
 #include "base/text.h"
-#include "cli/chatml.h"
+#include "cli/chat_form.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/json_writer.h"
@@ -74,7 +75,7 @@ class Lines {
 
 struct Turn {
   std::string user, answer, stop;
-  size_t begin = 0;  // where it starts in the tokens
+  size_t begin = 0;  // where it starts in the tokens of plain text
 };
 
 class Chat {
@@ -82,31 +83,30 @@ class Chat {
   struct Speculation {
     bool on = false, tell = false;
   };
-  Chat(LoadedModel& model, Sequence& sequence, const SamplingParams& params, const PromptOptions& prompt, bool json,
-       Speculation speculation)
+  Chat(LoadedModel& model, Sequence& sequence, ChatForm form, const SamplingParams& params, const PromptOptions& prompt,
+       bool json, Speculation speculation)
       : model_(model),
         sequence_(sequence),
+        form_(std::move(form)),
         params_(params),
         prompt_(prompt),
         system_(prompt.system),
         json_(json),
-        speculation_(speculation) {
-    const Tokenizer& tokenizer = *model.engine->tokenizer();
-    plain_ = prompt.raw || tokenizer.chat_template().empty() || model.tells_stories || !has_chatml(tokenizer);
-  }
+        speculation_(speculation) {}
 
   // Said once.
   void note_system() {
-    if (plain_ && !std::exchange(system_noted_, true)) note("a system prompt has no effect on plain completion");
+    if (form_.plain() && !std::exchange(system_noted_, true)) note("a system prompt has no effect on plain completion");
   }
-  bool plain() const { return plain_; }
+  const ChatForm& form() const { return form_; }
   const std::vector<Turn>& turns() const { return turns_; }
 
   Result<void> answer(const std::string& line) {
-    if (plain_ && !line.empty()) clear();  // every line starts a text of its own
-    if (line.empty() && (!plain_ || ids_.empty())) return {};
+    if (form_.plain() && !line.empty()) clear();  // every line starts a text of its own
+    if (line.empty() && (!form_.plain() || ids_.empty())) return {};
     const size_t begin = ids_.size();
-    TRY(prepare(line));
+    TRY(form_.plain() ? add_text(line) : add_turn(line));
+    TRY(go_back());
     Sampler sampler(params_);
     for (const Token id : std::span(ids_).first(kept_)) sampler.accept(id);
     bool line_open = false;
@@ -121,10 +121,11 @@ class Chat {
     clear_interrupt();
     if (line_open && !json_ && !closed_pipe()) TRY(put("\n"));
     if (!g) {
-      ids_.resize(begin);
+      form_.plain() ? ids_.resize(begin) : forget_ids();
       return g.error();
     }
     ids_.insert(ids_.end(), g->tokens.begin(), g->tokens.end());
+    text_ += g->text;
     turns_.push_back({line, g->text, g->stop, begin});
     if (asked_to_end()) return interrupted_error();
     if (speculation_.on && speculation_.tell) say("{}", speculation_text(*g));
@@ -142,7 +143,7 @@ class Chat {
       clear();
     } else if (line == "/undo") {
       if (!turns_.empty()) {
-        ids_.resize(turns_.back().begin);
+        form_.plain() ? ids_.resize(turns_.back().begin) : forget_ids();
         turns_.pop_back();
       }
     } else if (line == "/system" || line == "/system ") {
@@ -160,28 +161,50 @@ class Chat {
 
  private:
   void clear() {
-    ids_.clear();
+    forget_ids();
     turns_.clear();
   }
+  void forget_ids() {
+    ids_.clear();
+    text_.clear();
+  }
 
-  // Appends the new turn to ids_; kept_ of them are in the sequence already.
-  Result<void> prepare(const std::string& line) {
-    const Tokenizer& tokenizer = *model_.engine->tokenizer();
-    kept_ = ids_.size();
-    if (plain_) {
-      std::vector<Token> more =
-          line.empty() ? std::vector<Token>{} : tokenizer.encode(line, {.parse_special = prompt_.special});
-      ids_.insert(ids_.end(), more.begin(), more.end());
-    } else {
-      const auto more = chatml_turn(tokenizer, ids_.empty(), system_, line);
-      ids_.insert(ids_.end(), more.begin(), more.end());
+  // The rest of a plain text.
+  Result<void> add_text(const std::string& line) {
+    if (line.empty()) return {};
+    const auto more = model_.engine->tokenizer()->encode(line, {.parse_special = prompt_.special});
+    ids_.insert(ids_.end(), more.begin(), more.end());
+    return {};
+  }
+
+  // The whole talk anew, as the template has it: templates may leave out what they wrote a turn ago. Where it begins
+  // with what the model has read and said, those very tokens stay.
+  Result<void> add_turn(const std::string& line) {
+    std::vector<ChatMessage> messages;
+    if (!system_.empty()) messages.push_back({"system", system_});
+    for (const Turn& turn : turns_) {
+      messages.push_back({"user", turn.user});
+      messages.push_back({"assistant", turn.answer});
     }
-    // The last token's logits are needed anew where nothing was added.
-    if (kept_ == ids_.size()) kept_ = 0;
+    messages.push_back({"user", line});
+    std::string text = TRY(form_.text(messages));
+    std::vector<Token> more;
+    if (!text_.empty() && text.starts_with(text_))
+      more = form_.more_tokens(std::string_view(text).substr(text_.size()), {messages.back()});
+    if (more.empty())
+      ids_ = form_.tokens(text, messages);
+    else
+      ids_.insert(ids_.end(), more.begin(), more.end());
+    text_ = std::move(text);
+    return {};
+  }
+
+  // The sequence keeps what it shares with ids_, but for the last token, whose logits are needed anew.
+  Result<void> go_back() {
     const auto held = sequence_.tokens();
-    const bool same =
-        held.size() >= kept_ && std::equal(ids_.begin(), ids_.begin() + static_cast<ptrdiff_t>(kept_), held.begin());
-    if (!same) kept_ = 0;
+    const auto differ = std::mismatch(ids_.begin(), ids_.end(), held.begin(), held.end());
+    kept_ = static_cast<size_t>(differ.first - ids_.begin());
+    if (kept_ == ids_.size() && kept_ != 0) --kept_;
     if (sequence_.n_tokens() == kept_) return sequence_.checkpoint();
     if (!sequence_.truncate(static_cast<uint32_t>(kept_))) {
       kept_ = 0;
@@ -192,14 +215,16 @@ class Chat {
 
   LoadedModel& model_;
   Sequence& sequence_;
+  const ChatForm form_;
   SamplingParams params_;
   const PromptOptions& prompt_;
   std::string system_;
   bool json_;
   Speculation speculation_;
-  bool plain_ = true, system_noted_ = false;
-  std::vector<Token> ids_;
-  size_t kept_ = 0;
+  bool system_noted_ = false;
+  std::vector<Token> ids_;  // all that the model is to have read
+  std::string text_;        // and what they say, where a chat form is in use
+  size_t kept_ = 0;         // of them are in the sequence already
   std::vector<Turn> turns_;
 };
 
@@ -240,8 +265,8 @@ Result<int> chat_command(Arguments argv) {
   SamplingOptions sampling;
   Args args(
       "chat [MODEL.gguf] [OPTIONS]",
-      "Talks with a model, line by line, and remembers what was said. For now models with a template are asked in\n"
-      "the ChatML form; the story model and others go on from each line (an empty line: from where they stopped).\n"
+      "Talks with a model, line by line, and remembers what was said. Models with a chat template are asked through\n"
+      "it; the story model and others go on from each line (an empty line: from where they stopped).\n"
       "Ctrl-C stops the answer, not the program; at the prompt a second one in a row leaves. /help lists the commands\n"
       "inside. A terminal cuts typed lines at 4095 bytes; lines from a pipe may be longer.");
   prompt.from_file = false;
@@ -258,11 +283,12 @@ Result<int> chat_command(Arguments argv) {
   const SamplingParams params = TRY(sampling_params(sampling, path));
   LoadedModel model = TRY(load_model(model_options, true, output.verbose));
   Sequence sequence = TRY(model.engine->new_sequence());
-  Chat chat(model, sequence, params, prompt, output.json, {model_options.speculate, output.verbose});
+  Chat chat(model, sequence, TRY(ChatForm::create(prompt, model, true)), params, prompt, output.json,
+            {model_options.speculate, output.verbose});
   say("{}, context of {} positions, seed {}; /help lists the commands", model.engine->model().name,
       model.engine->info().n_ctx, params.seed);
-  note("{}", chat.plain() ? "plain completion: each line starts a text"
-                          : "chat templates are not read yet: asking in the ChatML form");
+  note("{}",
+       chat.form().plain() ? "plain completion: each line starts a text" : "asking through " + chat.form().name());
   if (!prompt.system.empty()) chat.note_system();
   Result<void> ended = prompt.text ? chat.answer(*prompt.text) : Result<void>();
   if (ended) ended = converse(chat);

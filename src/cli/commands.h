@@ -22,6 +22,7 @@ Result<int> perplexity_command(Arguments argv);
 Result<int> embed_command(Arguments argv);
 Result<int> pin_command(Arguments argv);
 Result<int> kernels_command(Arguments argv);
+Result<int> render_command(Arguments argv);
 
 inline constexpr int kExitDone = 0, kExitFailed = 1, kExitUsage = 2;
 

@@ -30,9 +30,10 @@ constexpr Command kCommands[] = {
     {"perplexity", "how well a model predicts a text", perplexity_command},
     {"embed", "texts as vectors", embed_command},
     {"pin", "compare every backend with the reference, on a model", pin_command},
+    {"render", "what a chat template makes of messages", render_command},
     {"kernels", "the kernels of this build, and their GPU code", kernels_command},
 };
-constexpr std::string_view kLaterCommands[] = {"serve", "render", "pull", "list", "rm"};
+constexpr std::string_view kLaterCommands[] = {"serve", "pull", "list", "rm"};
 
 std::string overview() {
   std::string out =

@@ -172,6 +172,24 @@ void add_sampling_options(Args& args, SamplingOptions& o) {
   });
 }
 
+namespace {
+
+void add_template_options(Args& args, PromptOptions& o) {
+  args.option("--chat-template", "TEXT", "use this chat template instead of the model's",
+              [&o](std::string_view v) -> Result<void> {
+                o.template_text = v;
+                return {};
+              });
+  args.option("--chat-template-file", "FILE", "the same, from a file", [&o](std::string_view v) -> Result<void> {
+    o.template_file = v;
+    return {};
+  });
+  args.text("--chat-template-kwargs", "JSON", o.template_values,
+            "variables for the chat template, as in {\"enable_thinking\": false}");
+}
+
+}  // namespace
+
 void add_prompt_options(Args& args, PromptOptions& o) {
   args.group("Prompt");
   args.option("-p,--prompt", "TEXT", "the prompt", [&o](std::string_view v) -> Result<void> {
@@ -187,6 +205,7 @@ void add_prompt_options(Args& args, PromptOptions& o) {
   args.number<int64_t>("-n,--n-predict", "N", o.n_predict, -1, INT32_MAX,
                        "tokens to generate at most (-1: until the model ends)");
   if (o.for_chat_models) args.flag("--raw", o.raw, "complete plain text even if the model has a chat template");
+  if (o.for_chat_models) add_template_options(args, o);
   args.flag("--special", o.special,
             "control tokens: their texts in the prompt become them, and they are shown in the output");
 }

@@ -32,6 +32,8 @@ struct SamplingOptions {
 
 struct PromptOptions {
   std::optional<std::string> text, file;
+  std::optional<std::string> template_text, template_file;  // instead of the model's
+  std::string template_values;                              // a JSON object of variables
   std::string system;
   int64_t n_predict = -1;  // -1: until the end token
   bool raw = false, special = false;

@@ -1,6 +1,6 @@
 // sluice run
 #include "base/interrupt.h"
-#include "cli/chatml.h"
+#include "cli/chat_form.h"
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/json_writer.h"
@@ -20,14 +20,13 @@ struct RunOptions {
 };
 
 Result<bool> read_options(Arguments argv, RunOptions& o, Strings& rest) {
-  Args args(
-      "run [MODEL.gguf] [PROMPT] [OPTIONS]",
-      "Completes a text or answers a prompt. A model with a chat template is asked through it (for now in the\n"
-      "ChatML form, whatever the template says); others, and the story model that is used when no model is named,\n"
-      "go on from the prompt, which is printed first. A prompt of '-', or none with a pipe, reads stdin.\n"
-      "Speeds and the seed are told on stderr. Ctrl-C stops.\n\n"
-      "  sluice run \"Once upon a time\"\n"
-      "  sluice run model.gguf --temp 0 -n 100 \"Name three rivers.\"");
+  Args args("run [MODEL.gguf] [PROMPT] [OPTIONS]",
+            "Completes a text or answers a prompt. A model with a chat template is asked through it; others, and the\n"
+            "story model that is used when no model is named, go on from the prompt, which is printed first. A prompt "
+            "of '-', or none with a pipe, reads stdin.\n"
+            "Speeds and the seed are told on stderr. Ctrl-C stops.\n\n"
+            "  sluice run \"Once upon a time\"\n"
+            "  sluice run model.gguf --temp 0 -n 100 \"Name three rivers.\"");
   add_prompt_options(args, o.prompt);
   args.flag("--no-display-prompt", o.hide_prompt, "do not print the prompt before its completion");
   add_model_options(args, o.model);
@@ -42,14 +41,14 @@ Result<bool> read_options(Arguments argv, RunOptions& o, Strings& rest) {
 Result<std::vector<Token>> prompt_tokens(const RunOptions& o, const LoadedModel& model, const std::string& text,
                                          bool& plain) {
   const Tokenizer& tokenizer = *model.engine->tokenizer();
-  plain = o.prompt.raw || tokenizer.chat_template().empty() || model.tells_stories;
-  if (!plain && !has_chatml(tokenizer)) {
-    note("this version does not read chat templates yet and the model does not know ChatML: completing plain text");
-    plain = true;
-  }
+  const ChatForm form = TRY(ChatForm::create(o.prompt, model, false));
+  plain = form.plain();
   if (!plain) {
-    note("chat templates are not read yet: asking in the ChatML form; --raw completes plain text");
-    return chatml_turn(tokenizer, true, o.prompt.system, text);
+    note("asking through {}; --raw completes plain text", form.name());
+    std::vector<ChatMessage> messages;
+    if (!o.prompt.system.empty()) messages.push_back({"system", o.prompt.system});
+    messages.push_back({"user", text});
+    return form.tokens(TRY(form.text(messages)), messages);
   }
   if (!o.prompt.system.empty()) note("a system prompt has no effect on plain completion");
   std::vector<Token> ids = tokenizer.encode(text, {.add_bos = true, .parse_special = o.prompt.special});

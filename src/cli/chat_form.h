@@ -1,0 +1,47 @@
+// How a model is asked: through its chat template, in the ChatML form, or not at all (plain text is completed).
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/model.h"
+#include "cli/options.h"
+#include "sluice/chat_template.h"
+
+namespace sluice::cli {
+
+struct ChatMessage {
+  std::string role, content;
+};
+
+class ChatForm {
+ public:
+  // The template of the options, else the model's. Where the model's cannot be read, ChatML if the vocabulary knows
+  // that, which is said; an Error where it does not. A model without a template is asked in ChatML where `needs_form`
+  // and its vocabulary allow.
+  static Result<ChatForm> create(const PromptOptions& options, const LoadedModel& model, bool needs_form);
+
+  bool plain() const { return !template_; }
+  // What the form is, for a note.
+  const std::string& name() const { return name_; }
+  // Up to where the assistant begins to speak. Not where plain().
+  Result<std::string> text(const std::vector<ChatMessage>& messages) const;
+  // Texts of control tokens that stand in the messages themselves stay text, unless `special` was asked for.
+  std::vector<Token> tokens(const std::string& text, const std::vector<ChatMessage>& messages) const;
+  // The same for what follows after other tokens. Empty where it does not begin with a control token: the two would
+  // then not be split as the whole would.
+  std::vector<Token> more_tokens(std::string_view text, const std::vector<ChatMessage>& messages) const;
+
+ private:
+  std::vector<Token> encode(std::string_view text, const std::vector<ChatMessage>& messages) const;
+
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> template_;
+  std::string name_, extra_;
+  bool special_ = false;
+};
+
+// SLUICE_NOW (as 2026-03-14T15:09:26), else the clock's.
+Result<LocalTime> local_time();
+
+}  // namespace sluice::cli
