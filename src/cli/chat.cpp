@@ -125,8 +125,8 @@ class Chat {
       return g.error();
     }
     ids_.insert(ids_.end(), g->tokens.begin(), g->tokens.end());
-    text_ += g->text;
-    turns_.push_back({line, g->text, g->stop, begin});
+    text_ += valid_text(g->text);
+    turns_.push_back({line, valid_text(g->text), g->stop, begin});
     if (asked_to_end()) return interrupted_error();
     if (speculation_.on && speculation_.tell) say("{}", speculation_text(*g));
     if (g->stop == "interrupted") note("stopped");
@@ -265,10 +265,11 @@ Result<int> chat_command(Arguments argv) {
   SamplingOptions sampling;
   Args args(
       "chat [MODEL.gguf] [OPTIONS]",
-      "Talks with a model, line by line, and remembers what was said. Models with a chat template are asked through\n"
-      "it; the story model and others go on from each line (an empty line: from where they stopped).\n"
-      "Ctrl-C stops the answer, not the program; at the prompt a second one in a row leaves. /help lists the commands\n"
-      "inside. A terminal cuts typed lines at 4095 bytes; lines from a pipe may be longer.");
+      "Talks with a model, line by line, and remembers what was said. A model with a chat template is asked through\n"
+      "it; the story model and others go on from each line (an empty line: from where they stopped). Ctrl-C stops the\n"
+      "answer, not the program; at the prompt a second one in a row leaves. /help lists the commands inside. A "
+      "terminal\n"
+      "cuts typed lines at 4095 bytes; lines from a pipe may be longer.");
   prompt.from_file = false;
   add_prompt_options(args, prompt);
   add_model_options(args, model_options);

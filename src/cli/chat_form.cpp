@@ -110,6 +110,16 @@ std::vector<Token> ChatForm::more_tokens(std::string_view text, const std::vecto
   return ids;
 }
 
+std::string valid_text(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text, at);
+    out += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
+    at += length == 0 ? 1 : length;
+  }
+  return out;
+}
+
 Result<LocalTime> local_time() {
   const char* given = std::getenv("SLUICE_NOW");
   if (given == nullptr || *given == '\0') {

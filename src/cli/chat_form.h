@@ -41,6 +41,9 @@ class ChatForm {
   bool special_ = false;
 };
 
+// What is not UTF-8 becomes U+FFFD, as it does in JSON.
+std::string valid_text(std::string_view text);
+
 // SLUICE_NOW (as 2026-03-14T15:09:26), else the clock's.
 Result<LocalTime> local_time();
 

@@ -20,13 +20,14 @@ struct RunOptions {
 };
 
 Result<bool> read_options(Arguments argv, RunOptions& o, Strings& rest) {
-  Args args("run [MODEL.gguf] [PROMPT] [OPTIONS]",
-            "Completes a text or answers a prompt. A model with a chat template is asked through it; others, and the\n"
-            "story model that is used when no model is named, go on from the prompt, which is printed first. A prompt "
-            "of '-', or none with a pipe, reads stdin.\n"
-            "Speeds and the seed are told on stderr. Ctrl-C stops.\n\n"
-            "  sluice run \"Once upon a time\"\n"
-            "  sluice run model.gguf --temp 0 -n 100 \"Name three rivers.\"");
+  Args args(
+      "run [MODEL.gguf] [PROMPT] [OPTIONS]",
+      "Completes a text or answers a prompt. A model with a chat template is asked through it; others, and the story\n"
+      "model that is used when no model is named, go on from the prompt, which is printed first. A prompt of '-', or\n"
+      "none with a pipe, reads stdin.\n"
+      "Speeds and the seed are told on stderr. Ctrl-C stops.\n\n"
+      "  sluice run \"Once upon a time\"\n"
+      "  sluice run model.gguf --temp 0 -n 100 \"Name three rivers.\"");
   add_prompt_options(args, o.prompt);
   args.flag("--no-display-prompt", o.hide_prompt, "do not print the prompt before its completion");
   add_model_options(args, o.model);

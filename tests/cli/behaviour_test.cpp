@@ -13,7 +13,7 @@ TEST(Help, shows_every_command_and_no_missing_one) {
     EXPECT_EQ(said.code, 0);
     EXPECT_LE(lines_of(said.out).size(), 24u) << "more than a screen";
     for (const char* name : {"run", "chat", "bench", "inspect", "tokenize", "logits", "routes", "devices", "quantize",
-                             "perplexity", "pin", "kernels"})
+                             "perplexity", "pin", "render", "kernels"})
       EXPECT_NE(said.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     EXPECT_EQ(said.out.find("serve"), std::string::npos);
   }
@@ -21,7 +21,7 @@ TEST(Help, shows_every_command_and_no_missing_one) {
 
 TEST(Help, of_each_command_goes_to_stdout) {
   for (const char* name : {"run", "chat", "bench", "inspect", "tokenize", "logits", "routes", "devices", "quantize",
-                           "perplexity", "pin", "kernels"}) {
+                           "perplexity", "pin", "render", "kernels"}) {
     const Said said = sluice({name, "--help"});
     EXPECT_EQ(said.code, 0);
     EXPECT_TRUE(said.out.starts_with(std::string("usage: sluice ") + name)) << said.out;
@@ -95,7 +95,7 @@ TEST(Run, takes_a_line_pasted_from_llama_cpp) {
   EXPECT_NE(said.err.find("note: -ngl, -fa, --jinja have no effect here"), std::string::npos) << said.err;
 }
 
-TEST(Run, asks_a_model_with_a_template_through_chatml_or_says_why_not) {
+TEST(Run, completes_plain_text_where_asked_to) {
   const Said said = sluice({"run", tiny_model("lfm2moe"), "Hello", "-n", "2", "--raw"});
   EXPECT_EQ(said.code, 0) << said.err;
   EXPECT_TRUE(said.out.starts_with("Hello")) << said.out;
