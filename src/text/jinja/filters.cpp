@@ -45,7 +45,9 @@ Result<Value> escape(Renderer& r, const Value& v, Arguments&) {
 Result<Value> title(Renderer& r, const Value& v, Arguments&) {
   std::string out;
   bool inside = false;
-  for (const char c : TRY(str(r.budget(), v))) {  // words begin behind white space, hyphens and opening brackets
+  const std::string text = TRY(str(r.budget(), v));
+  TRY(r.budget().spend(text.size() / 8));
+  for (const char c : text) {  // words begin behind white space, hyphens and opening brackets
     const char one[] = {c, '\0'};
     out += in_case(one, inside ? Case::lower : Case::upper);
     inside = std::string_view("-([{< \t\n\r\v\f").find(c) == std::string_view::npos;

@@ -218,7 +218,7 @@ Result<std::string> field(Renderer& r, std::string_view text, const Arguments& a
       if (key == name) value = &named;
   }
   if (value == nullptr) return failure("a format names an argument that is not given");
-  TRY(r.budget().spend(1 + static_cast<uint64_t>(spec.width)));
+  TRY(r.budget().spend(1 + static_cast<uint64_t>(spec.width) + arguments.named.size()));
   return formatted(r, as_repr ? r.text(TRY(repr(r.budget(), *value))) : *value, spec);
 }
 

@@ -40,6 +40,7 @@ class Reader {
   bool end_object() {
     Open done = std::move(open_.back());
     open_.pop_back();
+    n_open_ -= done.values.size();
     auto dict = std::make_shared<Dict>(budget_);
     for (size_t i = 0; i < done.keys.size(); ++i)
       if (!keep(dict->set(done.keys[i], done.values[i]))) return false;
@@ -48,6 +49,7 @@ class Reader {
   bool end_array() {
     Open done = std::move(open_.back());
     open_.pop_back();
+    n_open_ -= done.values.size();
     auto list = make_list(budget_, std::move(done.values));
     return keep(list) && put(std::move(*list));
   }
@@ -67,7 +69,7 @@ class Reader {
   }
   bool put(Value value) {
     (open_.empty() ? root : open_.back().values.emplace_back()) = std::move(value);
-    return keep(budget_.room(0));
+    return keep(budget_.room(++n_open_ * sizeof(Value)));
   }
   template <class T>
   bool keep(const Result<T>& result) {
@@ -77,6 +79,7 @@ class Reader {
 
   Budget& budget_;
   std::vector<Open> open_;
+  size_t n_open_ = 0;  // values that belong to no list or dict yet
 };
 
 class Writer {

@@ -95,7 +95,7 @@ struct Keyed {
 // Upper and lower case are alike unless asked for.
 Result<Value> sort_key(Renderer& r, Value key, bool case_sensitive) {
   if (case_sensitive || !key.is(Kind::string)) return key;
-  return r.text(in_case(key.text(), Case::lower));
+  return r.text(TRY(counted_in_case(r.budget(), key.text(), Case::lower)));
 }
 
 Result<Items> sorted(Renderer& r, std::vector<Keyed> keyed, bool reversed) {

@@ -32,9 +32,13 @@ Result<Value> strip_right(Renderer& r, const Value& self, Arguments& args) {
   return stripped(r, self, args, false, true);
 }
 
-Result<Value> upper(Renderer& r, const Value& self, Arguments&) { return r.text(in_case(self.text(), Case::upper)); }
-Result<Value> lower(Renderer& r, const Value& self, Arguments&) { return r.text(in_case(self.text(), Case::lower)); }
-Result<Value> capitalize(Renderer& r, const Value& self, Arguments&) { return r.text(capitalized(self.text())); }
+template <Case kCase>
+Result<Value> in_one_case(Renderer& r, const Value& self, Arguments&) {
+  return r.text(TRY(counted_in_case(r.budget(), self.text(), kCase)));
+}
+Result<Value> capitalize(Renderer& r, const Value& self, Arguments&) {
+  return r.text(TRY(capitalized(r.budget(), self.text())));
+}
 
 // Every run of letters begins with an upper case one.
 Result<Value> title(Renderer& r, const Value& self, Arguments&) {
@@ -90,6 +94,7 @@ Result<Value> split_at(Renderer& r, const Value& self, const Arguments& args, bo
   if (p[0] == nullptr || p[0]->is(Kind::none)) return pieces(r, words(text, most, from_right));
   const std::string separator = TRY(p.text(0, ""));
   if (separator.empty()) return failure("empty separator");
+  TRY(r.budget().spend_search(text.size(), separator.size()));
   std::vector<std::string_view> parts;
   while (parts.size() < most) {
     const size_t at = from_right ? text.rfind(separator) : text.find(separator);
@@ -121,6 +126,7 @@ Result<Value> partitioned(Renderer& r, const Value& self, const Arguments& args,
   const std::string separator = TRY(only_text("partition", args, "sep"));
   if (separator.empty()) return failure("empty separator");
   const std::string_view text = self.text();
+  TRY(r.budget().spend_search(text.size(), separator.size()));
   const size_t at = from_right ? text.rfind(separator) : text.find(separator);
   const bool found = at != text.npos;
   const std::string_view head = found ? text.substr(0, at) : from_right ? std::string_view() : text;
@@ -165,20 +171,21 @@ Result<Value> replace(Renderer& r, const Value& self, Arguments& args) {
 }
 
 // Positions count characters.
-Result<Value> found_at(const Value& self, const Arguments& args, bool from_right, bool must) {
+Result<Value> found_at(Renderer& r, const Value& self, const Arguments& args, bool from_right, bool must) {
   const std::string part = TRY(only_text("find", args, "sub"));
+  TRY(r.budget().spend_search(self.text().size(), part.size()));
   const size_t at = from_right ? self.text().rfind(part) : self.text().find(part);
   if (at == std::string::npos && must) return failure("substring not found");
   if (at == std::string::npos) return Value(int64_t{-1});
   return Value(static_cast<int64_t>(n_characters(std::string_view(self.text()).substr(0, at))));
 }
-Result<Value> find(Renderer&, const Value& self, Arguments& args) { return found_at(self, args, false, false); }
-Result<Value> rfind(Renderer&, const Value& self, Arguments& args) { return found_at(self, args, true, false); }
-Result<Value> index(Renderer&, const Value& self, Arguments& args) { return found_at(self, args, false, true); }
+Result<Value> find(Renderer& r, const Value& self, Arguments& args) { return found_at(r, self, args, false, false); }
+Result<Value> rfind(Renderer& r, const Value& self, Arguments& args) { return found_at(r, self, args, true, false); }
+Result<Value> index(Renderer& r, const Value& self, Arguments& args) { return found_at(r, self, args, false, true); }
 
 Result<Value> count(Renderer& r, const Value& self, Arguments& args) {
   const std::string part = TRY(only_text("count", args, "sub"));
-  TRY(r.budget().spend_bytes(self.text().size()));
+  TRY(r.budget().spend_search(self.text().size(), part.size()));
   if (part.empty()) return Value(static_cast<int64_t>(n_characters(self.text()) + 1));
   int64_t n = 0;
   for (size_t at = self.text().find(part); at != std::string::npos; at = self.text().find(part, at + part.size())) ++n;
@@ -285,9 +292,9 @@ const Table& text_methods() {
       {"strip", strip_both},
       {"lstrip", strip_left},
       {"rstrip", strip_right},
-      {"upper", upper},
-      {"lower", lower},
-      {"casefold", lower},
+      {"upper", in_one_case<Case::upper>},
+      {"lower", in_one_case<Case::lower>},
+      {"casefold", in_one_case<Case::lower>},
       {"capitalize", capitalize},
       {"title", title},
       {"split", split},

@@ -90,6 +90,7 @@ Result<Value> Macro::call(Renderer& renderer, Arguments& arguments) {
 }
 
 Result<void> Macro::bind(Renderer& renderer, Arguments& arguments, const ScopePtr& scope) const {
+  TRY(renderer.budget().spend(arguments.named.size() * stmt_.params.size()));
   for (size_t i = 0; i < stmt_.params.size(); ++i) {
     const NamedExpr& param = stmt_.params[i];
     const auto named = std::find_if(arguments.named.begin(), arguments.named.end(),

@@ -150,7 +150,7 @@ Result<bool> contains(Renderer& r, const Value& item, const Value& container) {
     case Kind::string:
       if (!item.is(Kind::string))
         return failure(fmt::format("'in' a string wants a string, not '{}'", item.type_name()));
-      TRY(r.budget().spend_bytes(container.text().size()));
+      TRY(r.budget().spend_search(container.text().size(), item.text().size()));
       return container.text().find(item.text()) != std::string::npos;
     case Kind::dict:
       return TRY(container.dict().find(item)) != nullptr;

@@ -51,7 +51,7 @@ Result<std::string> replaced(Budget& budget, std::string_view text, std::string_
                              int64_t count) {
   Builder out(budget);
   uint64_t left = count < 0 ? UINT64_MAX : static_cast<uint64_t>(count);
-  TRY(budget.spend_bytes(text.size()));
+  TRY(budget.spend_search(text.size(), from.size()));
   if (from.empty()) {  // before every character, and at the end
     for (const std::string_view c : TRY(counted_characters(budget, text))) {
       if (left != 0) out.add(to), --left;

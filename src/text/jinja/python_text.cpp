@@ -103,8 +103,8 @@ bool is_space(std::string_view character) {
 bool in_class(std::string_view character, CharacterClass which) {
   static const Code kCodes[] = {compiled("[^\\p{C}\\p{Z}]| "), compiled("\\p{L}"), compiled("\\p{Nd}"),
                                 compiled("\\p{Lu}"), compiled("\\p{Ll}")};
+  thread_local const std::unique_ptr<pcre2_match_data, MatchFree> match(pcre2_match_data_create(1, nullptr));
   if (utf8_step(character).kind != Utf8Kind::character) return false;
-  const std::unique_ptr<pcre2_match_data, MatchFree> match(pcre2_match_data_create(1, nullptr));
   return pcre2_match(kCodes[static_cast<size_t>(which)].get(), reinterpret_cast<PCRE2_SPTR>(character.data()),
                      character.size(), 0, 0, match.get(), nullptr) > 0;
 }
@@ -148,10 +148,15 @@ std::string in_case(std::string_view text, Case which) {
   return out;
 }
 
-std::string capitalized(std::string_view text) {
-  if (text.empty()) return {};
+Result<std::string> counted_in_case(Budget& budget, std::string_view text, Case which) {
+  TRY(budget.spend(text.size() / 8));
+  return in_case(text, which);
+}
+
+Result<std::string> capitalized(Budget& budget, std::string_view text) {
+  if (text.empty()) return std::string();
   const size_t n = utf8_step(text).n_bytes;
-  return in_case(text.substr(0, n), Case::upper) + in_case(text.substr(n), Case::lower);
+  return in_case(text.substr(0, n), Case::upper) + TRY(counted_in_case(budget, text.substr(n), Case::lower));
 }
 
 std::string float_text(double number) {
@@ -219,6 +224,7 @@ void add_quoted(Builder& out, std::string_view text) {
   while (!text.empty() && !out.over()) {
     const std::string_view c = text.substr(0, utf8_step(text).n_bytes);
     text.remove_prefix(c.size());
+    if (c.size() > 1) out.spend(1);
     const bool plain = c.size() == 1 ? c[0] >= 0x20 && c[0] < 0x7f : in_class(c, CharacterClass::printable);
     if (c == mark)
       out.add("\\").add(c);

@@ -22,9 +22,10 @@ std::string_view strip(std::string_view text, const std::string* chars, bool lef
 
 enum class Case : uint8_t { upper, lower };
 // One character for one (but for the sharp s).
+Result<std::string> counted_in_case(Budget& budget, std::string_view text, Case which);
 std::string in_case(std::string_view text, Case which);
 // The first character in upper case, the others in lower case.
-std::string capitalized(std::string_view text);
+Result<std::string> capitalized(Budget& budget, std::string_view text);
 
 // As repr() writes them: the shortest digits that read back.
 std::string float_text(double number);
@@ -40,10 +41,12 @@ class Builder {
     if (text_.size() > kCheck) over_ = over_ || !budget_.room(text_.size());
     return *this;
   }
+  // For work that is not seen by the length.
+  void spend(uint64_t n) { over_ = over_ || !budget_.spend(n); }
   bool over() const { return over_; }
   Result<std::string> take() {
     if (over_) TRY(budget_.room(text_.size()));
-    TRY(budget_.spend_bytes(text_.size()));
+    TRY(budget_.spend(1 + text_.size() / 64));
     return std::move(text_);
   }
 
