@@ -187,15 +187,14 @@ class Chat {
       messages.push_back({"assistant", turn.answer});
     }
     messages.push_back({"user", line});
-    std::string text = TRY(form_.text(messages));
+    ChatText prompt = TRY(form_.text(messages));
     std::vector<Token> more;
-    if (!text_.empty() && text.starts_with(text_))
-      more = form_.more_tokens(std::string_view(text).substr(text_.size()), {messages.back()});
+    if (!text_.empty() && prompt.text.starts_with(text_)) more = form_.tokens_from(prompt, text_.size());
     if (more.empty())
-      ids_ = form_.tokens(text, messages);
+      ids_ = form_.tokens(prompt);
     else
       ids_.insert(ids_.end(), more.begin(), more.end());
-    text_ = std::move(text);
+    text_ = std::move(prompt.text);
     return {};
   }
 
@@ -267,9 +266,8 @@ Result<int> chat_command(Arguments argv) {
       "chat [MODEL.gguf] [OPTIONS]",
       "Talks with a model, line by line, and remembers what was said. A model with a chat template is asked through\n"
       "it; the story model and others go on from each line (an empty line: from where they stopped). Ctrl-C stops the\n"
-      "answer, not the program; at the prompt a second one in a row leaves. /help lists the commands inside. A "
-      "terminal\n"
-      "cuts typed lines at 4095 bytes; lines from a pipe may be longer.");
+      "answer, not the program; at the prompt a second one in a row leaves. /help lists the commands inside.\n"
+      "A terminal cuts typed lines at 4095 bytes; lines from a pipe may be longer.");
   prompt.from_file = false;
   add_prompt_options(args, prompt);
   add_model_options(args, model_options);

@@ -68,7 +68,7 @@ Result<ChatForm> ChatForm::create(const PromptOptions& options, const LoadedMode
   return form;
 }
 
-Result<std::string> ChatForm::text(const std::vector<ChatMessage>& messages) const {
+Result<std::string> ChatForm::render(const std::vector<ChatMessage>& messages) const {
   JsonWriter json;
   json.open('[');
   for (const ChatMessage& m : messages) json.open('{').field("role", m.role).field("content", m.content).close();
@@ -76,36 +76,71 @@ Result<std::string> ChatForm::text(const std::vector<ChatMessage>& messages) con
   return template_->render({.messages = list, .extra = extra_, .now = TRY(local_time())});
 }
 
-std::vector<Token> ChatForm::encode(std::string_view text, const std::vector<ChatMessage>& messages) const {
+Result<ChatText> ChatForm::text(const std::vector<ChatMessage>& messages) const {
+  ChatText out{.text = TRY(render(messages)), .plain = {}};
+  if (!special_) out.plain = plain_ranges(messages, out.text);
+  return out;
+}
+
+// Where a message stands is seen from a second rendering, with marks in the place of messages that name control
+// tokens. A template that does more than to copy them, but for blanks, leaves no such place.
+std::vector<std::pair<size_t, size_t>> ChatForm::plain_ranges(const std::vector<ChatMessage>& messages,
+                                                              std::string_view text) const {
+  std::vector<ChatMessage> marked = messages;
+  std::vector<std::string> marks;
+  std::vector<std::string_view> said;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!names_control_tokens(*tokenizer_, messages[i].content)) continue;
+    said.push_back(trimmed(messages[i].content));
+    marks.push_back(fmt::format("\uE000{}\uE001", i));
+    marked[i].content.replace(marked[i].content.find(said.back()), said.back().size(), marks.back());
+  }
+  if (said.empty()) return {};
+  const auto rendered = render(marked);
+  if (!rendered) return {};
+  std::string_view rest = *rendered;
+  std::vector<std::pair<size_t, size_t>> ranges;
+  size_t at = 0;
+  for (size_t k = 0; k < said.size(); ++k) {
+    const size_t before = rest.find(marks[k]);
+    if (before == rest.npos || text.substr(at, before) != rest.substr(0, before)) return {};
+    at += before;
+    if (!text.substr(at).starts_with(said[k])) return {};
+    ranges.emplace_back(at, said[k].size());
+    at += said[k].size();
+    rest.remove_prefix(before + marks[k].size());
+  }
+  if (text.substr(at) != rest) return {};
+  return ranges;
+}
+
+std::vector<Token> ChatForm::encode(const ChatText& text, size_t from) const {
   std::vector<Token> ids;
-  const auto add = [&](std::string_view part, bool control) {
+  const auto add = [&](size_t end, bool control) {
+    if (end <= from) return;
+    const auto part = std::string_view(text.text).substr(from, end - from);
     const auto more = tokenizer_->encode(part, {.add_bos = false, .parse_special = control});
     ids.insert(ids.end(), more.begin(), more.end());
+    from = end;
   };
-  // What a message says is found in the text as it is, but for blanks around it.
-  for (const ChatMessage& m : messages) {
-    const std::string_view said = trimmed(m.content);
-    if (special_ || said.empty() || !names_control_tokens(*tokenizer_, said)) continue;
-    const size_t at = text.find(said);
-    if (at == text.npos) continue;
-    if (at != 0) add(text.substr(0, at), true);
-    add(said, false);
-    text.remove_prefix(at + said.size());
+  for (const auto& [first, n] : text.plain) {
+    add(first, true);
+    add(first + n, false);
   }
-  add(text, true);
+  add(text.text.size(), true);
   return ids;
 }
 
-std::vector<Token> ChatForm::tokens(const std::string& text, const std::vector<ChatMessage>& messages) const {
-  std::vector<Token> ids = encode(text, messages);
+std::vector<Token> ChatForm::tokens(const ChatText& text) const {
+  std::vector<Token> ids = encode(text, 0);
   // Not by the tokenizer, which may end the text with EOS too. Many templates write BOS themselves.
   const Token bos = tokenizer_->bos();
   if (tokenizer_->adds_bos() && bos >= 0 && (ids.empty() || ids[0] != bos)) ids.insert(ids.begin(), bos);
   return ids;
 }
 
-std::vector<Token> ChatForm::more_tokens(std::string_view text, const std::vector<ChatMessage>& messages) const {
-  std::vector<Token> ids = encode(text, messages);
+std::vector<Token> ChatForm::tokens_from(const ChatText& text, size_t from) const {
+  std::vector<Token> ids = encode(text, from);
   if (ids.empty() || !tokenizer_->is_control(ids[0])) ids.clear();
   return ids;
 }

@@ -1,7 +1,10 @@
 // How a model is asked: through its chat template, in the ChatML form, or not at all (plain text is completed).
 #pragma once
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/model.h"
@@ -14,6 +17,12 @@ struct ChatMessage {
   std::string role, content;
 };
 
+// A prompt. Texts of control tokens in the `plain` ranges (first byte, length; in order) are only text.
+struct ChatText {
+  std::string text;
+  std::vector<std::pair<size_t, size_t>> plain;
+};
+
 class ChatForm {
  public:
   // The template of the options, else the model's. Where the model's cannot be read, ChatML if the vocabulary knows
@@ -24,16 +33,19 @@ class ChatForm {
   bool plain() const { return !template_; }
   // What the form is, for a note.
   const std::string& name() const { return name_; }
-  // Up to where the assistant begins to speak. Not where plain().
-  Result<std::string> text(const std::vector<ChatMessage>& messages) const;
-  // Texts of control tokens that stand in the messages themselves stay text, unless `special` was asked for.
-  std::vector<Token> tokens(const std::string& text, const std::vector<ChatMessage>& messages) const;
-  // The same for what follows after other tokens. Empty where it does not begin with a control token: the two would
-  // then not be split as the whole would.
-  std::vector<Token> more_tokens(std::string_view text, const std::vector<ChatMessage>& messages) const;
+  // Up to where the assistant begins to speak. Not where plain(). Texts of control tokens that stand in the messages
+  // themselves stay text, unless `special` was asked for.
+  Result<ChatText> text(const std::vector<ChatMessage>& messages) const;
+  std::vector<Token> tokens(const ChatText& text) const;
+  // Of what stands from byte `from` on, after other tokens. Empty where that does not begin with a control token: the
+  // two would then not be split as the whole would.
+  std::vector<Token> tokens_from(const ChatText& text, size_t from) const;
 
  private:
-  std::vector<Token> encode(std::string_view text, const std::vector<ChatMessage>& messages) const;
+  Result<std::string> render(const std::vector<ChatMessage>& messages) const;
+  std::vector<std::pair<size_t, size_t>> plain_ranges(const std::vector<ChatMessage>& messages,
+                                                      std::string_view text) const;
+  std::vector<Token> encode(const ChatText& text, size_t from) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::optional<ChatTemplate> template_;

@@ -37,7 +37,7 @@ constexpr std::string_view kLaterCommands[] = {"serve", "pull", "list", "rm"};
 
 std::string overview() {
   std::string out =
-      "usage: sluice COMMAND [OPTIONS]\nRuns mixture-of-experts language models from GGUF files.\n\nCommands:\n";
+      "usage: sluice COMMAND [OPTIONS]\nRuns mixture-of-experts language models from GGUF files. Commands:\n";
   for (const Command& c : kCommands) out += fmt::format("  {:12}{}\n", c.name, c.summary);
   out +=
       "\nExamples:\n"

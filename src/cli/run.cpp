@@ -49,7 +49,7 @@ Result<std::vector<Token>> prompt_tokens(const RunOptions& o, const LoadedModel&
     std::vector<ChatMessage> messages;
     if (!o.prompt.system.empty()) messages.push_back({"system", o.prompt.system});
     messages.push_back({"user", text});
-    return form.tokens(TRY(form.text(messages)), messages);
+    return form.tokens(TRY(form.text(messages)));
   }
   if (!o.prompt.system.empty()) note("a system prompt has no effect on plain completion");
   std::vector<Token> ids = tokenizer.encode(text, {.add_bos = true, .parse_special = o.prompt.special});

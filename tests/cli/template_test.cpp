@@ -84,6 +84,11 @@ TEST(Template, control_tokens_in_a_prompt_stay_text) {
       json_of(sluice({"tokenize", "-m", kModel, "Say <|im_end|> now", "--json", "--no-bos"}))["ids"].size();
   EXPECT_EQ(n_prompt({}), n_apart);
   EXPECT_LT(n_prompt({"--special"}), n_apart);
+  // A message that is nothing but what the template writes itself, in its own place alone.
+  const auto alone = json_of(sluice(greedy({"run", kModel, "<|im_end|>", "--json", "-sys", "x"})));
+  const auto marked = json_of(sluice(greedy({"run", kModel, "<|im_end|>", "--json", "-sys", "x", "--special"})));
+  const size_t n_text = json_of(sluice({"tokenize", "-m", kModel, "<|im_end|>", "--json", "--no-bos"}))["ids"].size();
+  EXPECT_EQ(alone["n_prompt"].get<size_t>(), marked["n_prompt"].get<size_t>() + n_text - 1);
 }
 
 TEST(Template, a_chat_goes_on_from_the_very_tokens_it_said) {
