@@ -316,7 +316,9 @@ Result<void> ExprParser::arguments(Expr& e) {
     } else if (peek().kind == Kind::name && is_op("=", 1)) {
       std::string name = next().text;
       next();
-      e.named.push_back({std::move(name), TRY(expression())});
+      // Not within the braces: clang does not destroy what is half made when TRY leaves it.
+      const Expr* value = TRY(expression());
+      e.named.push_back({std::move(name), value});
     } else {
       if (!e.named.empty() || e.star != nullptr)
         return error("an argument without a name stands behind one with a name");

@@ -132,9 +132,10 @@ Result<Value> dictsort(Renderer& r, const Value& v, Arguments& args) {
   if (!v.is(Kind::dict)) return failure(fmt::format("dictsort wants a dict, not '{}'", v.type_name()));
   const bool by_value = TRY(p.text(1, "key")) == "value";
   std::vector<Keyed> keyed;
-  for (const auto& [key, value] : v.dict().items)
-    keyed.push_back(
-        {TRY(sort_key(r, by_value ? value : key, p.flag(0, false))), TRY(r.list({key, value}, Flavour::tuple))});
+  for (const auto& [key, value] : v.dict().items) {
+    const Value pair = TRY(r.list({key, value}, Flavour::tuple));
+    keyed.push_back({TRY(sort_key(r, by_value ? value : key, p.flag(0, false))), pair});
+  }
   return r.list(TRY(sorted(r, std::move(keyed), p.flag(2, false))));
 }
 
@@ -236,7 +237,8 @@ Result<Value> groupby(Renderer& r, const Value& v, Arguments& args) {
   for (const Value& item : items->items) {
     Value key = TRY(by_path(r, item, *p[0]));
     if (key.is(Kind::undefined) && p[1] != nullptr) key = *p[1];
-    keyed.push_back({TRY(sort_key(r, key, p.flag(2, false))), TRY(r.list({key, item}))});
+    const Value pair = TRY(r.list({key, item}));
+    keyed.push_back({TRY(sort_key(r, key, p.flag(2, false))), pair});
   }
   Items out, group;
   Value name, folded;

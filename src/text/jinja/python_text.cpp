@@ -156,7 +156,8 @@ Result<std::string> counted_in_case(Budget& budget, std::string_view text, Case 
 Result<std::string> capitalized(Budget& budget, std::string_view text) {
   if (text.empty()) return std::string();
   const size_t n = utf8_step(text).n_bytes;
-  return in_case(text.substr(0, n), Case::upper) + TRY(counted_in_case(budget, text.substr(n), Case::lower));
+  const std::string rest = TRY(counted_in_case(budget, text.substr(n), Case::lower));
+  return in_case(text.substr(0, n), Case::upper) + rest;
 }
 
 std::string float_text(double number) {

@@ -151,7 +151,8 @@ Result<Renderer::Flow> Renderer::branch(const Stmt& s, const ScopePtr& scope) {
 Result<Renderer::Flow> Renderer::loop(const Stmt& s, const Value& iterable, const ScopePtr& scope, uint32_t level) {
   const bool holds_scope = s.recursive || s.exprs[2] != nullptr;
   if (holds_scope) keep(scope);
-  const auto state = std::make_shared<Loop>(s, TRY(items_of(iterable)), holds_scope ? scope : nullptr, level);
+  const auto items = TRY(items_of(iterable));
+  const auto state = std::make_shared<Loop>(s, items, holds_scope ? scope : nullptr, level);
   const Value loop_value = std::shared_ptr<Object>(state);
   bool any = false;
   for (ScopePtr inner; TRY(state->advance(*this)); any = true) {
