@@ -207,6 +207,7 @@ void register_all() {
   };
   for (const Shape& shape : kShapes) {
     for (const Type type : kTypes) {
+      if (quant::codec(type).quantize == nullptr) continue;
       for (const Layout layout : {Layout::panel16, Layout::row_major}) {
         if (layout == Layout::panel16 && !quant::has_panel16(type)) continue;
         for (const backend::Options& options : choices) {

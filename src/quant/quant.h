@@ -11,7 +11,7 @@ namespace sluice::quant {
 // quantising.
 struct Codec {
   void (*dequantize)(const std::byte* in, float* out, size_t n);
-  void (*quantize)(const float* x, std::byte* out, size_t n);
+  void (*quantize)(const float* x, std::byte* out, size_t n);  // nullptr: the type is only read
 };
 
 const Codec& codec(Type type);

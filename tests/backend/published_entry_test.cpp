@@ -217,7 +217,7 @@ TEST(VulkanPublishedEntry, GivesWhatTheReferenceGives) {
     SCOPED_TRACE(c.name);
     Random random(7);
     const auto n_entries = static_cast<uint32_t>(c.sel_expert.size());
-    const std::vector<std::byte> w = test::quantised(Type::Q4_0, random.normals(size_t{c.n_expert} * c.m * c.k), c.k);
+    const std::vector<std::byte> w = test::quantised(Type::Q4_0, random.normals(size_t{c.n_expert} * c.m * c.k));
     // As many rows as entries, also where only those of the tokens are to be read: the wrong choice gives other values.
     const std::vector<float> x = random.normals(std::max<size_t>(n_entries, 1) * c.k);
     std::vector<std::byte> bound = w;

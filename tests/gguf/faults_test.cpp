@@ -274,17 +274,17 @@ TEST(GgufFaults, A09_UnknownTypesLoadWithoutSize) {
 }
 
 TEST(GgufFaults, A09_ForeignTypesAreSizedAndChecked) {
-  const auto iq2_xxs = [](uint64_t row, size_t n_bytes) {
-    return GgufBuilder().add_raw("w", {row, 2}, 16, std::vector<std::byte>(n_bytes));
+  const auto q8_k = [](uint64_t row, size_t n_bytes) {
+    return GgufBuilder().add_raw("w", {row, 2}, 15, std::vector<std::byte>(n_bytes));
   };
-  const auto bytes = iq2_xxs(512, 4 * 66).bytes();
+  const auto bytes = q8_k(512, 4 * 292).bytes();
   const auto file = File::parse(bytes);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_EQ(file->tensors()[0].type, nullptr);
-  EXPECT_EQ(file->tensors()[0].n_bytes, 4u * 66);
-  EXPECT_EQ(file->data(file->tensors()[0]).size(), 4u * 66);
-  expect_refused(iq2_xxs(500, 4 * 66), {"tensor 'w' has rows of 500 weights", "256", "IQ2_XXS"});
-  expect_refused(iq2_xxs(512, 3 * 66), {"tensor 'w' ends at byte"});
+  EXPECT_EQ(file->tensors()[0].n_bytes, 4u * 292);
+  EXPECT_EQ(file->data(file->tensors()[0]).size(), 4u * 292);
+  expect_refused(q8_k(500, 4 * 292), {"tensor 'w' has rows of 500 weights", "256", "Q8_K"});
+  expect_refused(q8_k(512, 3 * 292), {"tensor 'w' ends at byte"});
 }
 
 TEST(GgufFaults, RowsThatAreNoWholeBlocks) {

@@ -32,7 +32,7 @@ struct KvStoreCase {
     const Step step = make_step(sequences);
     const std::vector<float> all = x();
     std::vector<std::byte> cache = before();
-    const std::vector<std::byte> rows = quantised(type, all, d);
+    const std::vector<std::byte> rows = quantised(type, all);
     const size_t row_bytes = quant::row_bytes(type, d);
     for (size_t i = 0; i < size_t{step.n_tokens()} * n_kv_head; ++i) {
       const size_t t = i / n_kv_head, head = i % n_kv_head, pos = step.pos[t];

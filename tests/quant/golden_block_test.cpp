@@ -1,14 +1,18 @@
 // Blocks written out by hand from the format, and those of tests/fixtures/blocks; the exact values that they decode to.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cctype>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "quant/quant.h"
+#include "support/gguf_builder.h"
 #include "support/source_dir.h"
 #include "support/types.h"
 
@@ -88,6 +92,32 @@ TEST(GoldenBlocks, EveryTypeDecodesItsFixture) {
     std::vector<float> expected(n);
     std::memcpy(expected.data(), file.data() + n_bytes, n * sizeof(float));
     EXPECT_EQ(decode(type, {file.begin(), file.begin() + static_cast<ptrdiff_t>(n_bytes)}, n), expected);
+  }
+}
+
+// FNV-1a of the bits of finite values, by words.
+uint64_t hash_of(const std::vector<float>& values) {
+  uint64_t hash = 14695981039346656037u;
+  for (const float v : values) hash = (hash ^ (std::isfinite(v) ? std::bit_cast<uint32_t>(v) : 0)) * 1099511628211u;
+  return hash;
+}
+
+// Random bytes, enough of them to meet every entry of a codebook; hashes of the Python package gguf.
+TEST(GoldenBlocks, RandomBlocksOfTypesThatAreOnlyRead) {
+  const std::map<Type, uint64_t> kExpected = {{Type::IQ2_XXS, 0x830542bdc64940b5}, {Type::IQ2_XS, 0xec1003d0bb865801},
+                                              {Type::IQ3_XXS, 0x6d7a3d1c980967a5}, {Type::IQ1_S, 0x036bc1ef03a80445},
+                                              {Type::IQ3_S, 0x2601969b30c0da95},   {Type::IQ2_S, 0x3b5670433057b4fd},
+                                              {Type::IQ1_M, 0xdee93187f08158a5},   {Type::TQ1_0, 0xc7e230381a8ae325},
+                                              {Type::TQ2_0, 0x45d3c7b23c92e325},   {Type::NVFP4, 0x755b2a9b7efa2325}};
+  for (const Type type : test::kAllTypes) {
+    if (!test::is_read_only(type)) continue;
+    SCOPED_TRACE(type_info(type).name);
+    constexpr size_t kBlocks = 1024;
+    std::vector<float> values(kBlocks * type_info(type).block);
+    const auto bytes = test::random_bytes(kBlocks * type_info(type).block_bytes, static_cast<uint32_t>(type));
+    codec(type).dequantize(bytes.data(), values.data(), values.size());
+    ASSERT_TRUE(kExpected.contains(type));
+    EXPECT_EQ(hash_of(values), kExpected.at(type));
   }
 }
 

@@ -59,7 +59,7 @@ std::vector<std::byte> AttentionCase::cache(Type type, uint32_t d, uint64_t seed
       if (p < kernels::first_seen(seq.first_pos, window)) continue;
       const uint64_t page = step.page_table[seq.first_page + p / kernels::kPageTokens];
       for (uint32_t head = 0; head < n_kv_head; ++head) {
-        const std::vector<std::byte> row = quantised(type, random.normals(d), d);
+        const std::vector<std::byte> row = quantised(type, random.normals(d));
         std::memcpy(&bytes[cache_row(*this, page, head, p) * row_bytes], row.data(), row_bytes);
       }
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <numeric>
 #include <stdexcept>
 
 #include "quant/quant.h"
@@ -132,9 +133,7 @@ GgufBuilder& GgufBuilder::add(const std::string& name, std::vector<uint64_t> dim
   uint64_t n = 1;
   for (const uint64_t dim : dims) n *= dim;
   if (n != values.size() || dims[0] % type_info(type).block != 0) throw std::logic_error("wrong size of " + name);
-  std::vector<std::byte> data(quant::row_bytes(type, n));
-  quant::codec(type).quantize(values.data(), data.data(), n);
-  return add_raw(name, std::move(dims), static_cast<uint32_t>(type), std::move(data));
+  return add_raw(name, std::move(dims), static_cast<uint32_t>(type), quantised(type, values));
 }
 
 GgufBuilder& GgufBuilder::add_random(const std::string& name, std::vector<uint64_t> dims, Type type, float scale) {
@@ -219,18 +218,58 @@ std::vector<Field> GgufBuilder::fields() const {
 
 void GgufBuilder::write(const std::string& path) const { write_bytes(path, bytes()); }
 
+uint64_t next_bits(uint64_t& state) {
+  state += 0x9e3779b97f4a7c15u;
+  uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
 std::vector<float> random_values(size_t n, uint64_t seed, float scale) {
   std::vector<float> out(n);
   uint64_t state = seed;
   for (float& v : out) {
     float sum = 0.0f;  // of four uniform numbers: variance 4/12
-    for (int i = 0; i < 4; ++i) {
-      state += 0x9e3779b97f4a7c15u;
-      uint64_t z = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9u;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-      sum += static_cast<float>((z ^ (z >> 31)) >> 40) * 0x1p-24f - 0.5f;
-    }
+    for (int i = 0; i < 4; ++i) sum += static_cast<float>(next_bits(state) >> 40) * 0x1p-24f - 0.5f;
     v = sum * 1.7320508f * scale;
+  }
+  return out;
+}
+
+std::vector<std::byte> random_bytes(size_t n, uint64_t seed) {
+  std::vector<std::byte> out(n);
+  uint64_t state = seed;
+  for (size_t at = 0; at < n; at += 8) {
+    const uint64_t bits = next_bits(state);
+    std::memcpy(&out[at], &bits, std::min<size_t>(n - at, 8));
+  }
+  return out;
+}
+
+// One block whose weights are of the usual size.
+void put_random_block(Type type, uint64_t seed, std::byte* out) {
+  const TypeInfo& info = type_info(type);
+  std::vector<float> values(info.block);
+  double power = 0;
+  do {
+    const std::vector<std::byte> bytes = random_bytes(info.block_bytes, seed++);
+    quant::codec(type).dequantize(bytes.data(), values.data(), values.size());
+    power = std::inner_product(values.begin(), values.end(), values.begin(), 0.0) / info.block;
+    std::memcpy(out, bytes.data(), bytes.size());
+  } while (!(power > 1e-4 && power < 100));  // nor is it a NaN
+}
+
+std::vector<std::byte> quantised(Type type, std::span<const float> values) {
+  std::vector<std::byte> out(quant::row_bytes(type, values.size()));
+  if (quant::codec(type).quantize != nullptr) {
+    quant::codec(type).quantize(values.data(), out.data(), values.size());
+    return out;
+  }
+  const TypeInfo& info = type_info(type);
+  for (size_t b = 0; b < values.size() / info.block; ++b) {
+    uint64_t seed = 0;
+    std::memcpy(&seed, &values[b * info.block], sizeof(seed));  // of two weights
+    put_random_block(type, seed, &out[b * info.block_bytes]);
   }
   return out;
 }

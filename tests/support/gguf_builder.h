@@ -75,6 +75,10 @@ class GgufBuilder {
 
 // Deterministic, roughly normal numbers.
 std::vector<float> random_values(size_t n, uint64_t seed, float scale = 1.0f);
+std::vector<std::byte> random_bytes(size_t n, uint64_t seed);
+
+// Whole rows as blocks of the type; of types that have no quantiser random blocks, of a seed in the values.
+std::vector<std::byte> quantised(Type type, std::span<const float> values);
 
 void write_bytes(const std::string& path, std::span<const std::byte> bytes);
 void write_text(const std::string& path, std::string_view text);

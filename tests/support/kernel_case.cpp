@@ -186,21 +186,6 @@ std::string test_name(std::string_view text) {
   return name;
 }
 
-std::vector<std::byte> quantised(Type type, const std::vector<float>& values, size_t k) {
-  const size_t n_rows = values.size() / k, row = quant::row_bytes(type, k);
-  std::vector<std::byte> bytes(n_rows * row);
-  for (size_t r = 0; r < n_rows; ++r) quant::codec(type).quantize(&values[r * k], &bytes[r * row], k);
-  return bytes;
-}
-
-std::vector<float> dequantised(Type type, std::span<const std::byte> rows, size_t n_rows, size_t k) {
-  std::vector<float> values(n_rows * k);
-  for (size_t r = 0; r < n_rows; ++r) {
-    quant::codec(type).dequantize(rows.data() + r * quant::row_bytes(type, k), &values[r * k], k);
-  }
-  return values;
-}
-
 std::vector<std::byte> q8_rows(std::span<const float> x, size_t n_rows, size_t k) {
   std::vector<std::byte> bytes;
   const auto append = [&](const auto& array) {

@@ -19,6 +19,7 @@
 
 #include "backend/backend.h"
 #include "kernels/all_contracts.h"
+#include "support/gguf_builder.h"
 
 namespace sluice::test {
 
@@ -156,7 +157,6 @@ std::string test_name(std::string_view text);
 inline uint32_t ceil_div(uint64_t a, uint64_t b) { return static_cast<uint32_t>((a + b - 1) / b); }
 
 // The rows of matrix `values` of type `type` as in a file.
-std::vector<std::byte> quantised(Type type, const std::vector<float>& values, size_t k);
 std::vector<float> dequantised(Type type, std::span<const std::byte> rows, size_t n_rows, size_t k);
 
 // kernels/lib/q8.h, written a second time.

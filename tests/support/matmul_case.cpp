@@ -74,7 +74,7 @@ Weights make_weights(Random& random, Type type, Layout layout, size_t m, size_t 
     for (size_t j = i; j < std::min(i + 16, values.size()); ++j) values[j] *= scale;
   }
   Weights w;
-  const std::vector<std::byte> rows = quantised(type, values, k);
+  const std::vector<std::byte> rows = quantised(type, values);
   w.values = dequantised(type, rows, m, k);
   w.bytes = rows;
   if (layout == Layout::panel16) {
@@ -169,6 +169,7 @@ std::vector<Group<MatmulCase>> matmul_cases(KernelId id) {
     if (type == Type::Q4_0) rows.push_back({.m = 16, .k = 32, .n_rows = 1025});
     for (std::vector<MatmulCase>* cases : {&widths, &heights, &rows}) thin_out(*cases, type);
     group("columns", widths);
+    if (is_read_only(type)) continue;
     group("heights", heights);
     group("M05 rows of x", rows);
     group("hazards", {{.name = "huge", .m = 17, .n_rows = 2, .x_scale = 1e30f},
@@ -348,6 +349,7 @@ std::vector<Group<MoeCase>> moe_cases(KernelId id) {
                     {.name = "last experts", .n_expert = 32, .n_used = 4, .n_tokens = 3, .route = Route::last},
                     {.name = "wide", .m = 3, .k = 7168, .n_expert = 4, .n_tokens = 2},
                     {.name = "no tokens", .n_tokens = 0}});
+    if (is_read_only(type)) continue;
     group("M05 tails", {{.n_expert = 4, .n_tokens = 7},
                         {.n_expert = 4, .n_tokens = 8},
                         {.n_expert = 4, .n_tokens = 9},
