@@ -34,6 +34,8 @@ CACHE_TYPES = ["F32", "F16", "Q8_0"]
 # Cooperative matrices: the types whose weights f16 holds, and threads of a group.
 MATRIX_TYPES = {"weights": ["F16", "Q4_0", "Q6_K", "Q8_0"], "kv": ["F16"]}
 MATRIX_THREADS = {"matrix16": 256, "matrix8": 64}
+# Types that are rarely used: their kernels are compiled in the variant that runs everywhere, and in no other.
+RARE_TYPES = ["IQ2_XXS", "IQ2_XS", "IQ3_XXS", "IQ1_S", "IQ3_S", "IQ2_S", "IQ1_M", "TQ1_0", "TQ2_0", "NVFP4"]
 # Of a kernel that is shown and not run: one usual type, in the variant for Metal's subgroups.
 SHOWN_TYPE = {"none": None, "weights": "Q4_0", "kv": "F16"}
 
@@ -80,7 +82,7 @@ def blobs(kernels, types_path):
         has_matrix = "matrix" in names
         names = [name for name in names if name != "matrix"]
         for combination in itertools.product(of, repeat=n_types):
-            for variant in names:
+            for variant in names[:1] if set(combination) & set(RARE_TYPES) else names:
                 shown = variant == ("subgroup32" if "subgroup32" in names else "portable") and set(combination) <= {SHOWN_TYPE[quant]}
                 yield Blob(kernel, combination, variant, len(names) > 1, shown)
             if has_matrix and all(kind in MATRIX_TYPES[quant] for kind in combination):
