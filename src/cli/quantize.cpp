@@ -16,15 +16,10 @@
 namespace sluice::cli {
 namespace {
 
-Result<Type> type_named(std::string name) {
+std::string upper(std::string name) {
   std::transform(name.begin(), name.end(), name.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  const Strings types = quantize_types();
-  const TypeInfo* info = find_type(name);
-  if (info == nullptr || std::find(types.begin(), types.end(), name) == types.end())
-    return usage_error(
-        fmt::format("'{}' is no type that can be written; choose one of {}", printable(name), fmt::join(types, ", ")));
-  return info->type;
+  return name;
 }
 
 // "NAME, NAME and 3 more"
@@ -43,9 +38,11 @@ Result<int> quantize_command(Arguments argv) {
   options.n_threads = 0;
   Args args(
       "quantize IN.gguf OUT.gguf TYPE",
-      fmt::format("Writes a GGUF file whose matrices have another type:\n{}.\nNorms, routers, biases and convolution "
-                  "kernels stay F32; embeddings and output keep Q6_K at least.",
-                  fmt::join(quantize_types(), ", ")));
+      fmt::format(
+          "Writes a GGUF file whose matrices have another type:\n{}.\nNorms, routers, biases and convolution "
+          "kernels stay F32; embeddings and output keep Q6_K at least. In the mixtures _S and _M\nthe output keeps "
+          "Q6_K, and attention's values and down projections of some layers have\na better type.",
+          fmt::join(quantize_types(), ", ")));
   args.number<uint32_t>("-t,--threads", "N", options.n_threads, 1, kMaxThreads,
                         "threads (default: the fast cores this process may use)");
   add_output_options(args, output);
@@ -53,7 +50,12 @@ Result<int> quantize_command(Arguments argv) {
   if (args.rest().size() != 3)
     return usage_error("quantize needs three arguments; see: sluice quantize IN.gguf OUT.gguf TYPE");
   const std::string &in = args.rest()[0], &out = args.rest()[1];
-  options.type = TRY(type_named(args.rest()[2]));
+  const std::string type = upper(args.rest()[2]);
+  const auto target = find_quantize_type(type);
+  if (!target)
+    return usage_error(fmt::format("'{}' is no type that can be written; choose one of {}", printable(type),
+                                   fmt::join(quantize_types(), ", ")));
+  options.type = target->type, options.mixture = target->mixture;
   if (options.n_threads == 0) options.n_threads = read_cpu_info().n_default_threads;
 
   TRY(check_outputs(model_files(in), {{"quantize", out}}));
@@ -69,7 +71,7 @@ Result<int> quantize_command(Arguments argv) {
   if (!report.requantized.empty())
     note("{} tensors were quantised before and lose again: {}", report.requantized.size(), some(report.requantized));
   if (!report.better.empty())
-    note("embeddings and output keep a better type than {}: {}", type_info(options.type).name, some(report.better));
+    note("some matrices keep a better type than {}: {}", type_info(options.type).name, some(report.better));
   if (!report.fallbacks.empty())
     note("{} tensors have rows that {} cannot hold, another type was taken: {}", report.fallbacks.size(),
          type_info(options.type).name, some(report.fallbacks));

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
 
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "engine/mixture.h"
 #include "gguf/parse.h"
 #include "quant/quant.h"
 #include "sluice/gguf.h"
@@ -25,6 +27,12 @@ struct TargetType {
   uint32_t file_type;  // general.file_type of a file made of it
   float largest;       // weights above it do not fit its scales
 };
+struct TargetMixture {
+  std::string_view name;
+  Type type;
+  Mixture mixture;
+  uint32_t file_type;
+};
 constexpr float kHalfMax = 65504.0f;
 constexpr float kFloatMax = 3.38e38f;
 constexpr TargetType kTargets[] = {
@@ -35,10 +43,21 @@ constexpr TargetType kTargets[] = {
     {Type::Q6_K, 18, 32 * kHalfMax}, {Type::IQ4_NL, 25, 64 * kHalfMax}, {Type::IQ4_XS, 30, 64 * kHalfMax},
     {Type::MXFP4, 38, kFloatMax},
 };
+constexpr TargetMixture kMixtures[] = {
+    {"Q3_K_M", Type::Q3_K, Mixture::medium, 12}, {"Q4_K_S", Type::Q4_K, Mixture::small, 14},
+    {"Q4_K_M", Type::Q4_K, Mixture::medium, 15}, {"Q5_K_S", Type::Q5_K, Mixture::small, 16},
+    {"Q5_K_M", Type::Q5_K, Mixture::medium, 17},
+};
 
 const TargetType* find_target(Type type) {
   for (const TargetType& target : kTargets)
     if (target.type == type) return &target;
+  return nullptr;
+}
+
+const TargetMixture* find_mixture(Type type, Mixture mixture) {
+  for (const TargetMixture& target : kMixtures)
+    if (target.type == type && target.mixture == mixture) return &target;
   return nullptr;
 }
 
@@ -82,10 +101,16 @@ bool has_fewer_bits(Type a, Type b) {
   return of_a.block_bytes * of_b.block < of_b.block_bytes * of_a.block;
 }
 
-// The type asked for, or the next one whose blocks divide the rows.
-Type type_for(const gguf::TensorInfo& t, Type wanted) {
+// The type that a matrix should have: the one asked for, or a better one.
+Type wanted_type(const gguf::TensorInfo& t, Type asked, const MixtureRule* rule) {
+  if (rule != nullptr) return rule->type_for(t.name);
+  return is_head(t.name) && has_fewer_bits(asked, Type::Q6_K) ? Type::Q6_K : asked;
+}
+
+// The same, or the next one whose blocks divide the rows.
+Type type_for(const gguf::TensorInfo& t, Type asked, const MixtureRule* rule) {
   if (!is_matrix_to_convert(t)) return Type::F32;
-  if (is_head(t.name) && has_fewer_bits(wanted, Type::Q6_K)) wanted = Type::Q6_K;
+  Type wanted = wanted_type(t, asked, rule);
   const uint64_t n_row = t.dims[0];
   if (n_row % type_info(wanted).block != 0) wanted = with_small_blocks(wanted);
   return n_row % type_info(wanted).block == 0 ? wanted : Type::F16;
@@ -156,7 +181,10 @@ class Converter {
   uint64_t done_ = 0, total_ = 0;
 };
 
-Result<std::vector<Job>> plan(const gguf::File& file, Type wanted, QuantizeReport& report) {
+Result<std::vector<Job>> plan(const gguf::File& file, const QuantizeOptions& options, QuantizeReport& report) {
+  const Type wanted = options.type;
+  std::optional<MixtureRule> rule;
+  if (options.mixture != Mixture::none) rule.emplace(file, wanted, options.mixture);
   std::vector<Job> jobs;
   for (const gguf::TensorInfo& t : file.tensors()) {
     if (t.type == nullptr)
@@ -164,7 +192,7 @@ Result<std::vector<Job>> plan(const gguf::File& file, Type wanted, QuantizeRepor
           Code::unsupported,
           fmt::format("tensor '{}' has type {}, which cannot be read yet; start from an F16, BF16 or Q8_0 file",
                       printable(t.name), foreign_type_name(t.type_id))};
-    const Type type = type_for(t, wanted);
+    const Type type = type_for(t, wanted, rule ? &*rule : nullptr);
     if (is_matrix_to_convert(t) && type != wanted) {
       const bool fits = t.dims[0] % type_info(wanted).block == 0;
       (fits ? report.better : report.fallbacks).push_back(fmt::format("{}: {}", t.name, type_info(type).name));
@@ -184,7 +212,16 @@ Result<std::vector<Job>> plan(const gguf::File& file, Type wanted, QuantizeRepor
 std::vector<std::string> quantize_types() {
   std::vector<std::string> names;
   for (const TargetType& target : kTargets) names.emplace_back(type_info(target.type).name);
+  for (const TargetMixture& target : kMixtures) names.emplace_back(target.name);
   return names;
+}
+
+std::optional<QuantizeTarget> find_quantize_type(std::string_view name) {
+  for (const TargetMixture& target : kMixtures)
+    if (target.name == name) return QuantizeTarget{target.type, target.mixture};
+  const TypeInfo* info = find_type(name);
+  if (info == nullptr || find_target(info->type) == nullptr) return std::nullopt;
+  return QuantizeTarget{info->type, Mixture::none};
 }
 
 namespace {
@@ -204,6 +241,10 @@ Result<QuantizeReport> convert_file(const std::string& in_path, const std::strin
   if (target == nullptr)
     return Error{Code::invalid_argument,
                  fmt::format("files of {} cannot be written yet; choose another type", type_info(options.type).name)};
+  const TargetMixture* mixture = find_mixture(options.type, options.mixture);
+  if (mixture == nullptr && options.mixture != Mixture::none)
+    return Error{Code::invalid_argument,
+                 fmt::format("{} has no such mixture; choose another one", type_info(options.type).name)};
   const gguf::File file = TRY(gguf::File::open(in_path));
   for (const std::string& part : TRY(files_of(file))) {
     std::error_code ignored;
@@ -212,11 +253,11 @@ Result<QuantizeReport> convert_file(const std::string& in_path, const std::strin
                    fmt::format("{} is input and output; give the output another name", printable_path(part))};
   }
   QuantizeReport report;
-  const std::vector<Job> jobs = TRY(plan(file, options.type, report));
+  const std::vector<Job> jobs = TRY(plan(file, options, report));
   gguf::Writer writer = TRY(gguf::Writer::create(out_path));
   for (const gguf::KeyValue& kv : file.metadata())
     if (!kv.key.starts_with("split.")) writer.set(kv.key, kv.value);
-  writer.set("general.file_type", gguf::Value::of(target->file_type));
+  writer.set("general.file_type", gguf::Value::of(mixture != nullptr ? mixture->file_type : target->file_type));
   if (is_block_type(options.type)) writer.set("general.quantization_version", gguf::Value::of(uint32_t{2}));
   for (const Job& job : jobs) TRY(writer.declare(job.tensor->name, job.tensor->dims, job.type));
   TRY(writer.write_header());

@@ -155,7 +155,8 @@ TEST(Quantize, converts_between_all_types_and_keeps_the_rest) {
                              {"Q5_K", 16, "Q8_0"},
                              {"IQ4_NL", 25, "Q8_0"},
                              {"IQ4_XS", 30, "Q8_0"},
-                             {"MXFP4", 38, "Q8_0"}}) {
+                             {"MXFP4", 38, "Q8_0"},
+                             {"q4_k_m", 15, "Q8_0"}}) {
     SCOPED_TRACE(q.type);
     const Said said = sluice({"quantize", in, out, q.type});
     ASSERT_EQ(said.code, 0) << said.err;
@@ -192,6 +193,76 @@ TEST(Quantize, keeps_more_bits_where_they_matter_most) {
     EXPECT_EQ(file->find_tensor("blk.0.ffn_up_exps.weight")->type->name, type);
     EXPECT_EQ(file->find_tensor("blk.0.ffn_gate_inp.weight")->type->name, "F32");
     EXPECT_EQ(file->find_tensor("blk.0.attn_norm.weight")->type->name, "F32");
+  }
+}
+
+// Sixteen layers, in which the layers 0, 1, 4, 7, 10, 13, 14 and 15 matter more.
+void write_layers(const std::string& path, uint32_t n_expert, Type type) {
+  GgufBuilder b;
+  b.set("general.architecture", gguf::Value::of("any")).set("any.block_count", gguf::Value::of(uint32_t{16}));
+  b.set("any.expert_count", gguf::Value::of(n_expert));
+  b.add_random("token_embd.weight", {256, 2}, type).add_random("output.weight", {256, 2}, type);
+  for (int layer = 0; layer < 16; ++layer) {
+    const std::string blk = "blk." + std::to_string(layer) + ".";
+    for (const char* name : {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_up_exps"})
+      b.add_random(blk + name + ".weight", {256, 2}, type);
+    b.add_random(blk + "ffn_down_exps.weight", {layer == 1 || layer == 2 ? 96u : 256u, 2, 2}, type);
+  }
+  b.write(path);
+}
+
+// The types of a tensor of all layers: "Q6_K 0 1, Q4_K 2 ...", in the order in which they appear.
+std::string types_of(const gguf::File& file, const std::string& name) {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (int layer = 0; layer < 16; ++layer) {
+    const std::string type(file.find_tensor("blk." + std::to_string(layer) + "." + name + ".weight")->type->name);
+    auto at = std::find_if(found.begin(), found.end(), [&](const auto& pair) { return pair.first == type; });
+    if (at == found.end()) at = found.insert(at, {type, ""});
+    at->second += " " + std::to_string(layer);
+  }
+  if (found.size() == 1) return found[0].first;
+  std::string text;
+  for (const auto& [type, layers] : found) text += (text.empty() ? "" : ", ") + type + layers;
+  return text;
+}
+
+struct Mixed {
+  const char* type;
+  uint32_t n_expert;
+  uint64_t file_type;
+  const char *values, *down, *output, *k;
+};
+
+TEST(Quantize, mixtures_give_some_tensors_better_types) {
+  const TempDir folder;
+  const std::string in = folder.file("in.gguf"), out = folder.file("out.gguf");
+  for (const Mixed& m :
+       {Mixed{"Q4_K_M", 4, 15, "Q6_K 0 1 4 7 10 13 14 15, Q4_K 2 3 5 6 8 9 11 12",
+              "Q6_K 0 4 7 10 13 14 15, Q8_0 1, Q5_0 2, Q4_K 3 5 6 8 9 11 12", "Q4_K", "Q4_K"},
+        {"Q5_K_M", 4, 17, "Q6_K 0 1 4 7 10 13 14 15, Q5_K 2 3 5 6 8 9 11 12",
+         "Q6_K 0 4 7 10 13 14 15, Q8_0 1, Q5_1 2, Q5_K 3 5 6 8 9 11 12", "Q5_K", "Q5_K"},
+        {"Q4_K_S", 0, 14, "Q5_K 0 1 2 3, Q4_K 4 5 6 7 8 9 10 11 12 13 14 15",
+         "Q5_K 0, Q5_1 1, Q5_0 2, Q4_K 3 4 5 6 7 8 9 10 11 12 13 14 15", "Q4_K", "Q4_K"},
+        {"Q5_K_S", 0, 16, "Q5_K", "Q5_K 0 3 4 5 6 7 8 9 10 11 12 13 14 15, Q5_1 1 2", "Q5_K", "Q5_K"},
+        {"Q3_K_M", 0, 12, "Q5_K 0 1, Q4_K 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
+         "Q5_K 0, Q5_0 1 2, Q4_K 3 4 5 6 7 8 9 10 11 12 13 14 15", "Q4_K", "Q3_K"},
+        {"Q4_K_M", 8, 15, "Q8_0", "Q6_K 0 4 7 10 13 14 15, Q8_0 1, Q5_0 2, Q4_K 3 5 6 8 9 11 12", "Q5_K", "Q8_0"}}) {
+    SCOPED_TRACE(std::string(m.type) + ", experts " + std::to_string(m.n_expert));
+    write_layers(in, m.n_expert, m.n_expert == 4 ? Type::BF16 : m.n_expert == 8 ? Type::Q8_0 : Type::F16);
+    const Said said = sluice({"quantize", in, out, m.type});
+    ASSERT_EQ(said.code, 0) << said.err;
+    const auto file = gguf::File::open(out);
+    ASSERT_TRUE(file) << file.error().message;
+    const std::string base = std::string(m.type).substr(0, 4);
+    EXPECT_EQ(*file->get_uint("general.file_type"), m.file_type);
+    EXPECT_EQ(file->find_tensor("output.weight")->type->name, "Q6_K");
+    EXPECT_EQ(file->find_tensor("token_embd.weight")->type->name, base);
+    EXPECT_EQ(types_of(*file, "attn_q"), base);
+    EXPECT_EQ(types_of(*file, "ffn_up_exps"), base);
+    EXPECT_EQ(types_of(*file, "attn_v"), m.values);
+    EXPECT_EQ(types_of(*file, "ffn_down_exps"), m.down);
+    EXPECT_EQ(types_of(*file, "attn_output"), m.output);
+    EXPECT_EQ(types_of(*file, "attn_k"), m.k);
   }
 }
 
