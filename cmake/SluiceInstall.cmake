@@ -1,6 +1,6 @@
 # Installation, and the package that find_package(sluice) finds.
 #
-# The library is shared: whoever links it needs neither fmt's nor PCRE2's headers or archives. Only the project's own names
+# The library is shared: whoever links it needs none of its libraries' headers or archives. Only the project's own names
 # leave it (cmake/sluice.map).
 include(CMakePackageConfigHelpers)
 
@@ -13,6 +13,9 @@ target_include_directories(sluice INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 # Files, not targets: a target's name would go into the package, and its users would have to find it first.
 target_link_libraries(sluice PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:PCRE2::8> ${CMAKE_THREAD_LIBS_INIT})
+if(SLUICE_HAVE_CURL)
+  target_link_libraries(sluice PRIVATE $<TARGET_FILE:CURL::libcurl> $<TARGET_FILE:OpenSSL::Crypto>)
+endif()
 target_link_options(sluice PRIVATE -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/sluice.map -Wl,-Bsymbolic-functions
                     -Wl,--no-undefined)
 set_target_properties(sluice PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 LINKER_LANGUAGE CXX

@@ -2,7 +2,8 @@
 # shellcheck shell=bash disable=SC2034
 
 # Debian's and Ubuntu's names. A name with | is satisfied by either side; the first is installed.
-build_packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libpcre2-dev 'python3-minimal|python3')
+build_packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libpcre2-dev
+  libcurl4-openssl-dev libssl-dev ca-certificates 'python3-minimal|python3')
 test_packages=(git python3 libgtest-dev libbenchmark-dev 'clang-format-14|clang-format')
 gpu_packages=(libvulkan-dev python3-pip)
 extra_packages=(clang-14 libclang-rt-14-dev clang-tidy-14 llvm-14 g++-aarch64-linux-gnu qemu-user
@@ -85,9 +86,9 @@ ask_consent() {
 
 other_system() {
   say "error: build tools are missing; sluicew installs them on Debian and Ubuntu only. Install these and call it again:"
-  say "  a C++20 compiler (gcc 12 or clang 14 or newer), CMake 3.25 or newer, Ninja, Python 3, fmt, nlohmann-json, PCRE2"
-  say "  Fedora: dnf install gcc-c++ cmake ninja-build python3 fmt-devel json-devel pcre2-devel"
-  say "  Arch:   pacman -S gcc cmake ninja python fmt nlohmann-json pcre2"
+  say "  a C++20 compiler (gcc 12 or clang 14 or newer), CMake 3.25 or newer, Ninja, Python 3, fmt, nlohmann-json, PCRE2, libcurl, OpenSSL"
+  say "  Fedora: dnf install gcc-c++ cmake ninja-build python3 fmt-devel json-devel pcre2-devel libcurl-devel openssl-devel"
+  say "  Arch:   pacman -S gcc cmake ninja python fmt nlohmann-json pcre2 curl openssl"
   exit 1
 }
 

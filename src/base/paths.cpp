@@ -25,11 +25,12 @@ Result<std::string> executable_path() {
   return text;
 }
 
-Result<std::string> cache_dir(const CacheSettings& settings) {
-  if (!settings.sluice_cache.empty()) return settings.sluice_cache;
+namespace {
+
+// `variable` can name the folder that was looked for.
+Result<std::string> user_cache(const std::string& xdg_cache_home, std::string home, std::string_view variable) {
   // A relative XDG path must be ignored, says its specification.
-  if (settings.xdg_cache_home.starts_with('/')) return settings.xdg_cache_home + "/sluice";
-  std::string home = settings.home;
+  if (xdg_cache_home.starts_with('/')) return xdg_cache_home;
   if (home.empty()) {
     std::string buffer(16384, '\0');
     passwd entry{};
@@ -38,8 +39,21 @@ Result<std::string> cache_dir(const CacheSettings& settings) {
       home = found->pw_dir;
   }
   if (home.empty())
-    return Error{Code::not_found, "no home folder is known; set SLUICE_CACHE to a folder for the cache"};
-  return home + "/.cache/sluice";
+    return Error{Code::not_found, fmt::format("no home folder is known; set {} to a folder for the cache", variable)};
+  return home + "/.cache";
+}
+
+}  // namespace
+
+Result<std::string> cache_dir(const CacheSettings& settings) {
+  if (!settings.sluice_cache.empty()) return settings.sluice_cache;
+  return TRY(user_cache(settings.xdg_cache_home, settings.home, "SLUICE_CACHE")) + "/sluice";
+}
+
+Result<std::string> hub_cache_dir(const HubCacheSettings& settings) {
+  if (!settings.hub_cache.empty()) return settings.hub_cache;
+  if (!settings.hf_home.empty()) return settings.hf_home + "/hub";
+  return TRY(user_cache(settings.xdg_cache_home, settings.home, "HF_HUB_CACHE")) + "/huggingface/hub";
 }
 
 std::vector<std::string> story_candidates(const std::string& executable) {

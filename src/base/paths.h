@@ -22,6 +22,15 @@ struct CacheSettings {
 // The folder for what can be made again; it may not exist yet.
 Result<std::string> cache_dir(const CacheSettings& settings);
 
+struct HubCacheSettings {
+  std::string hub_cache;       // HF_HUB_CACHE
+  std::string hf_home;         // HF_HOME
+  std::string xdg_cache_home;  // XDG_CACHE_HOME
+  std::string home;            // HOME
+};
+// The folder in which the hub's tools keep what they download.
+Result<std::string> hub_cache_dir(const HubCacheSettings& settings);
+
 // Where the story model may lie for a program at `executable`, best first: installed, in a checkout, beside the
 // program.
 std::vector<std::string> story_candidates(const std::string& executable);

@@ -90,6 +90,7 @@ Result<int> bench_command(Arguments argv) {
     return usage_error(fmt::format("-c {} is less than the {} positions that the tests need; raise it or leave it out",
                                    n_given, o.model.engine.n_ctx));
   // Before the model takes its memory. What is wrong with the options, loading tells.
+  TRY(model_path(o.model));
   const auto limits = measure_limits(o.model.engine);
   const LoadedModel model = TRY(load_model(o.model, false, o.output.verbose));
   if (model.engine->info().n_ctx < o.model.engine.n_ctx)

@@ -5,6 +5,7 @@
 #include "base/cpu_info.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/hub_model.h"
 #include "cli/json_writer.h"
 #include "cli/model.h"
 #include "cli/options.h"
@@ -226,7 +227,7 @@ Result<int> inspect_command(Arguments argv) {
       "inspect FILE.gguf [--json]",
       "Shows what is in a GGUF file: metadata, tensors, sizes per type, the memory a run will need, and what is not\n"
       "supported and why. Loads no weights; works for any GGUF file.");
-  args.text("-m,--model", "FILE", path, "the file");
+  args.text("-m,--model", "FILE", path, "the file, or hf:OWNER/REPO[:QUANT]");
   args.number<uint32_t>("-c,--ctx-size", "N", n_ctx, 0, 1u << 24,
                         "positions of context to reckon with; 0: the model's");
   add_output_options(args, output);
@@ -237,6 +238,7 @@ Result<int> inspect_command(Arguments argv) {
   }
   TRY(expect_no_more(args.rest()));
   if (path.empty()) return usage_error("no file is named; try: sluice inspect FILE.gguf");
+  if (names_a_hub_model(path)) path = TRY(get_hub_model(path, false)).path();
   const Report report = examine(TRY(file_result(gguf::File::open(path))), n_ctx);
   TRY(put(output.json ? as_json(report, path) : as_text(report, path)));
   return kExitDone;

@@ -29,11 +29,14 @@ constexpr Command kCommands[] = {
     {"quantize", "write a GGUF file with other tensor types", quantize_command},
     {"perplexity", "how well a model predicts a text", perplexity_command},
     {"embed", "texts as vectors", embed_command},
+    {"pull", "download a model from the hub", pull_command},
+    {"list", "the models that were downloaded", list_command},
+    {"rm", "remove a downloaded model", rm_command},
     {"pin", "compare every backend with the reference, on a model", pin_command},
     {"render", "what a chat template makes of messages", render_command},
     {"kernels", "the kernels of this build, and their GPU code", kernels_command},
 };
-constexpr std::string_view kLaterCommands[] = {"serve", "pull", "list", "rm"};
+constexpr std::string_view kLaterCommands[] = {"serve"};
 
 std::string overview() {
   std::string out =

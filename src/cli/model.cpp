@@ -7,13 +7,18 @@
 #include "base/interrupt.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "cli/hub_model.h"
 #include "cli/output.h"
 #include "cli/output_files.h"
 #include "sluice/gguf.h"
 
 namespace sluice::cli {
 
-Result<std::string> model_path(const ModelOptions& options) {
+Result<std::string> model_path(ModelOptions& options) {
+  if (!options.hub_name.empty()) {
+    options.path = TRY(get_hub_model(options.hub_name, false)).path();
+    options.hub_name.clear();
+  }
   if (!options.path.empty()) {
     TRY(file_result(InputFile::open(options.path)));
     for (const std::string& part : model_files(options.path)) {
@@ -86,7 +91,7 @@ void say_memory(const EngineInfo& info) {
 
 }  // namespace
 
-Result<LoadedModel> load_model(const ModelOptions& options, bool need_tokenizer, bool verbose) {
+Result<LoadedModel> load_model(ModelOptions& options, bool need_tokenizer, bool verbose) {
   LoadedModel loaded;
   loaded.path = TRY(model_path(options));
   EngineOptions engine = options.engine;

@@ -8,8 +8,9 @@
 
 namespace sluice::cli {
 
-// The path that the options name, or the story model's. Its files are regular ones.
-Result<std::string> model_path(const ModelOptions& options);
+// The path that the options name, or the story model's. Its files are regular ones. A model of the hub is downloaded
+// first where it is not in the cache, and `options` has its path then.
+Result<std::string> model_path(ModelOptions& options);
 
 // A file that is not what it should be is a failure (exit code 1), not a wrong use of the program.
 inline Error file_error(Error error) {
@@ -30,7 +31,7 @@ struct LoadedModel {
   bool tells_stories = false;
 };
 // Loads with a progress bar, and says on stderr what the user should know (a smaller context).
-Result<LoadedModel> load_model(const ModelOptions& options, bool need_tokenizer, bool verbose);
+Result<LoadedModel> load_model(ModelOptions& options, bool need_tokenizer, bool verbose);
 
 // Names the option that helps where a file's pre-tokenizer is missing or not known.
 Error tokenizer_error(Error error);

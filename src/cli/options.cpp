@@ -6,6 +6,7 @@
 #include "base/file_io.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "cli/hub_model.h"
 #include "cli/model.h"
 #include "cli/output.h"
 #include "sluice/device.h"
@@ -16,9 +17,7 @@ namespace {
 
 constexpr uint32_t kMaxPositions = 1u << 24, kMaxUbatch = 1u << 14;  // as the engine has them
 
-bool names_a_model(std::string_view argument) {
-  return argument.ends_with(".gguf") || argument.starts_with("hf:") || argument.starts_with("hf.co/");
-}
+bool names_a_model(std::string_view argument) { return argument.ends_with(".gguf") || names_a_hub_model(argument); }
 
 Args::Apply type_option(std::string name, Type& target) {
   return [name = std::move(name), &target](std::string_view v) -> Result<void> {
@@ -93,7 +92,10 @@ void add_model_options(Args& args, ModelOptions& options) {
   EngineOptions& e = options.engine;
   args.group("Model");
   args.text("-m,--model", "FILE", options.path,
-            "the GGUF file (default: the story model that comes with sluice, or the one that SLUICE_STORY names)");
+            "the GGUF file (default: the story model that comes with sluice, or the one that SLUICE_STORY names), or\n"
+            "hf:OWNER/REPO[:QUANT] for one of the hub");
+  args.text("-hf,--hf-repo", "OWNER/REPO[:QUANT]", options.hub_name,
+            "a model of the hub (QUANT: Q4_K_M by default), downloaded first where it is not in the cache");
   args.number<uint32_t>("-c,--ctx-size", "N", e.n_ctx, 0, kMaxPositions,
                         "positions of context; 0: the model's, or what fits in memory");
   args.number<uint32_t>("-t,--threads", "N", e.n_threads, 1, kMaxThreads,
@@ -214,8 +216,7 @@ void add_foreign_options(Args& args) {
   args.ignored("-ngl,--gpu-layers,--n-gpu-layers", true);
   args.ignored("-fa,--flash-attn", false, {"on", "off", "auto", "0", "1"});
   args.ignored("--jinja", false);
-  for (const char* names :
-       {"-hf,--hf-repo", "--grammar", "--grammar-file", "-j,--json-schema", "-jf,--json-schema-file", "--reasoning"})
+  for (const char* names : {"--grammar", "--grammar-file", "-j,--json-schema", "-jf,--json-schema-file", "--reasoning"})
     args.later(names, true);
 }
 
@@ -242,9 +243,10 @@ Result<void> take_model(Strings& rest, ModelOptions& options) {
     options.path = rest[0];
     rest.erase(rest.begin());
   }
-  if (options.path.starts_with("hf:") || options.path.starts_with("hf.co/"))
-    return usage_error(
-        "models from the hub are not part of this version yet; download the GGUF file and give its path");
+  if (names_a_hub_model(options.path) && options.hub_name.empty()) options.hub_name = std::exchange(options.path, {});
+  if (options.hub_name.empty()) return {};
+  if (!options.path.empty()) return usage_error("both a model of the hub and a file are named; choose one");
+  TRY(hub::parse_name(options.hub_name));
   return {};
 }
 

@@ -18,7 +18,8 @@ struct OutputOptions {
 };
 
 struct ModelOptions {
-  std::string path;  // empty: the story model
+  std::string path;      // empty: the story model
+  std::string hub_name;  // OWNER/REPO[:QUANT] on the hub, instead of a path
   EngineOptions engine;
   bool no_mmap = false, no_repack = false, no_fit = false;
   bool speculate = false;

@@ -80,7 +80,7 @@ Result<void> report(const RunOptions& o, const LoadedModel& model, const Generat
   return put(json.take());
 }
 
-Result<int> run(const RunOptions& o, const std::string& text) {
+Result<int> run(RunOptions& o, const std::string& text) {
   const std::string path = TRY(model_path(o.model));
   const SamplingParams params = TRY(sampling_params(o.sampling, path));
   const LoadedModel model = TRY(load_model(o.model, true, o.output.verbose));

@@ -68,7 +68,8 @@ Result<int> tokenize_command(Arguments argv) {
       "  sluice tokenize -m model.gguf \"Hello\"\n"
       "  sluice tokenize -m model.gguf --decode 9707,11");
   args.group("Text");
-  args.text("-m,--model", "FILE", o.model.path, "the GGUF file (default: the story model)");
+  args.text("-m,--model", "FILE", o.model.path, "the GGUF file (default: the story model), or hf:OWNER/REPO[:QUANT]");
+  args.text("-hf,--hf-repo", "OWNER/REPO[:QUANT]", o.model.hub_name, "a model of the hub");
   args.option("-f,--file", "FILE", "the text of a file", [&](std::string_view v) -> Result<void> {
     o.text.file = v;
     return {};

@@ -23,6 +23,15 @@ TEST(Paths, CacheFollowsTheSettings) {
   EXPECT_TRUE(!from_user_database || from_user_database->ends_with("/.cache/sluice"));
 }
 
+TEST(Paths, HubCacheIsThatOfTheHubsTools) {
+  EXPECT_EQ(*hub_cache_dir({.hub_cache = "/c", .hf_home = "/f", .xdg_cache_home = "/x", .home = "/h"}), "/c");
+  EXPECT_EQ(*hub_cache_dir({.hub_cache = "", .hf_home = "/f", .xdg_cache_home = "/x", .home = "/h"}), "/f/hub");
+  EXPECT_EQ(*hub_cache_dir({.hub_cache = "", .hf_home = "", .xdg_cache_home = "/x", .home = "/h"}),
+            "/x/huggingface/hub");
+  EXPECT_EQ(*hub_cache_dir({.hub_cache = "", .hf_home = "", .xdg_cache_home = "", .home = "/h"}),
+            "/h/.cache/huggingface/hub");
+}
+
 TEST(Paths, StoryOfInstalledAndCheckout) {
   const auto installed = story_candidates("/opt/s/bin/sluice");
   EXPECT_EQ(installed.front(), "/opt/s/share/sluice/story-q4_0.gguf");

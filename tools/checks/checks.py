@@ -10,8 +10,8 @@ import sys
 import tempfile
 
 # Lower folders first; a folder may include itself and any before it, except where FEWER says less.
-ORDER = ["kernels", "base", "quant", "gguf", "backend", "ops", "text", "models", "engine", "cli", "server"]
-FEWER = {"text": {"base", "quant", "gguf"}, "cli": {"base"}, "server": {"base"}}
+ORDER = ["kernels", "base", "quant", "gguf", "backend", "ops", "text", "models", "engine", "hub", "cli", "server"]
+FEWER = {"text": {"base", "quant", "gguf"}, "hub": {"base"}, "cli": {"base"}, "server": {"base"}}
 
 OS_HEADERS = re.compile(
     r"^(unistd|sched|pthread|fcntl|poll|signal|termios|dirent|pwd|dlfcn|spawn|grp|ucontext|aio|semaphore|link|elf|windows|"
