@@ -16,7 +16,7 @@ namespace sluice::hub {
 namespace {
 
 constexpr int kMaxRedirects = 8;
-constexpr uint64_t kMaxHeaders = 256 << 10;
+constexpr uint64_t kMaxHeaders = 256 << 10, kMaxDropped = 256 << 10;
 // A connection that brings nothing for so long is given up, and tried again.
 constexpr long kConnectSeconds = 30, kStallSeconds = 60;
 
@@ -45,7 +45,7 @@ struct Exchange {
   const Request& request;
   CURL* handle;
   Response response;
-  uint64_t header_bytes = 0;
+  uint64_t header_bytes = 0, dropped_bytes = 0;
   std::optional<Error> error;
   bool stopped = false;  // on purpose
 };
@@ -72,9 +72,9 @@ size_t on_header(char* data, size_t, size_t size, void* context) {
 size_t on_body(char* data, size_t, size_t size, void* context) {
   auto& x = *static_cast<Exchange*>(context);
   curl_easy_getinfo(x.handle, CURLINFO_RESPONSE_CODE, &x.response.status);
-  if (!x.response.ok()) {  // what an error page says is not read, however long it is
-    x.stopped = true;
-    return 0;
+  if (!x.response.ok()) {  // what an error page says is dropped; it may have no end
+    x.stopped = (x.dropped_bytes += size) > kMaxDropped;
+    return x.stopped ? 0 : size;
   }
   auto more = x.request.on_body(x.response, std::as_bytes(std::span(data, size)));
   if (!more)
@@ -134,6 +134,9 @@ Result<Client> Client::create(const Settings& settings) {
   Client client(settings);
   if (started == CURLE_OK) client.handle_.reset(curl_easy_init());
   if (client.handle_ == nullptr) return Error{Code::out_of_memory, "libcurl could not be started; free some memory"};
+  const auto printable_ascii = [](char c) { return c > ' ' && c < 0x7f; };
+  if (!std::all_of(settings.token.begin(), settings.token.end(), printable_ascii))
+    return Error{Code::io, "HF_TOKEN holds a blank or a control character; set it to the token alone"};
   const auto address = address_of(settings.endpoint);
   if (!address || (address->scheme != "https" && address->scheme != "http"))
     return Error{Code::io,
