@@ -150,6 +150,7 @@ Result<std::vector<Model>> list(const Settings& settings) {
       }
   }
   std::vector<Model> models;
+  models.reserve(found.size());
   for (auto& [name, model] : found) models.push_back(std::move(model));
   return models;
 }

@@ -25,10 +25,9 @@ class Pull {
       : settings_(settings), cache_(settings, name), listener_(listener) {}
 
   Result<void> run(Remote& remote, const std::string& commit, const FileSet& set) {
-    uint64_t missing = 0;
-    for (const RepoFile& file : set.files)
-      if (!is_there(commit, file)) missing += file.n_bytes - std::min(file.n_bytes, partial_bytes(file));
-    if (missing > 0) TRY(check_space(missing));
+    const bool complete =
+        std::all_of(set.files.begin(), set.files.end(), [&](const RepoFile& file) { return is_there(commit, file); });
+    if (!complete) TRY(make_room(commit, set));
     Meter meter{.listener = listener_, .total = set.n_bytes()};
     for (const RepoFile& file : set.files) {
       if (!is_there(commit, file)) TRY(fetch(remote, commit, file, meter));
@@ -36,7 +35,7 @@ class Pull {
     }
     // A cache that cannot be written to may hold everything already.
     const auto written = cache_.write_main(commit);
-    if (!written && missing > 0) return written.error();
+    if (!written && !complete) return written.error();
     return {};
   }
 
@@ -51,8 +50,11 @@ class Pull {
     return 0;
   }
 
-  Result<void> check_space(uint64_t needed) const {
+  Result<void> make_room(const std::string& commit, const FileSet& set) const {
     TRY(cache_.make_folders());
+    uint64_t needed = 0;
+    for (const RepoFile& file : set.files)
+      if (!is_there(commit, file)) needed += file.n_bytes - std::min(file.n_bytes, partial_bytes(file));
     const uint64_t free = free_space(cache_.folder());
     if (free >= needed) return {};
     return Error{Code::io,
@@ -78,9 +80,8 @@ class Pull {
   const Listener& listener_;
 };
 
-}  // namespace
-
-Result<Model> pull(const Settings& settings, const Name& name, const Listener& listener) {
+// `newest` false: an older revision in the cache will do.
+Result<Model> get(const Settings& settings, const Name& name, const Listener& listener, bool newest) {
   Result<Remote> remote = Remote::connect(settings, name, listener);
   Result<Repository> repository = remote ? remote->read() : Result<Repository>(remote.error());
   if (!repository) {
@@ -92,17 +93,26 @@ Result<Model> pull(const Settings& settings, const Name& name, const Listener& l
     return cached;
   }
   const FileSet set = TRY(choose(model_sets(repository->files), name, Otherwise::nearest));
+  if (name.quant.empty() && set.quant != kDefaultQuant)
+    tell(listener, fmt::format("{} has no {}: taking {}", name.repo_id(), kDefaultQuant, printable(set.quant, 200)));
+  if (!newest) {
+    auto cached = find_cached(settings, {name.owner, name.repo, set.quant}, Otherwise::refuse);
+    if (cached) return cached;
+  }
   Pull work(settings, name, listener);
   TRY(work.run(*remote, repository->commit, set));
-  const Model model = RepoCache(settings, name).model(repository->commit, set);
-  if (name.quant.empty() && set.quant != kDefaultQuant)
-    tell(listener, fmt::format("{} has no {}: took {}", name.repo_id(), kDefaultQuant, printable(set.quant, 200)));
-  return model;
+  return RepoCache(settings, name).model(repository->commit, set);
+}
+
+}  // namespace
+
+Result<Model> pull(const Settings& settings, const Name& name, const Listener& listener) {
+  return get(settings, name, listener, true);
 }
 
 Result<Model> find_or_pull(const Settings& settings, const Name& name, const Listener& listener) {
   if (auto cached = find_cached(settings, name, Otherwise::refuse)) return cached;
-  return pull(settings, name, listener);
+  return get(settings, name, listener, false);
 }
 
 }  // namespace sluice::hub

@@ -50,6 +50,15 @@ TEST_F(HubPull, TheCacheIsTheHubsOwn) {
   EXPECT_EQ(c.server.seen().size(), n_seen);
 }
 
+TEST_F(HubPull, ContentThatIsThereIsOnlyLinked) {
+  HubCase c(scenario());
+  c.expect_pulled(text_);
+  fs::remove_all(c.repo() / "snapshots");
+  fs::remove_all(fs::path(c.settings.cache) / ".locks");
+  c.expect_pulled(text_);
+  EXPECT_EQ(c.server.ranges().size(), 1u);
+}
+
 TEST_F(HubPull, AllPartsInFoldersAndSmallFiles) {
   json all = hub_with(
       {{"Q8_0/m-00001-of-00002.gguf", text_}, {"Q8_0/m-00002-of-00002.gguf", "small"}, {"mmproj-f16.gguf", "no"}});
@@ -111,6 +120,13 @@ TEST_F(HubPull, ItEndsWhereNothingMoreComes) {
   EXPECT_EQ(c.server.ranges().size(), 4u);  // the first and three more
   ASSERT_EQ(c.partial().size(), 1u);
   EXPECT_EQ(read_file(c.partial()[0]), text_.substr(0, 1000));
+}
+
+TEST_F(HubPull, ItEndsWhereEveryConnectionStartsAnew) {
+  HubCase c(scenario(
+      R"([{"cut": 1000}, {"whole": true, "cut": 1000}, {"whole": true, "cut": 900}, {"whole": true, "cut": 9}])"));
+  c.settings.n_retries = 3;
+  c.expect_error(Code::io, "did not give own/repo");
 }
 
 TEST_F(HubPull, AnEarlierRunsPartIsTakenUp) {
@@ -305,7 +321,12 @@ TEST_F(HubPull, WithoutANetworkTheCacheDoes) {
 TEST_F(HubPull, AnotherQuantIsTakenWithANote) {
   HubCase c(hub_with({{"m-Q8_0.gguf", text_}, {"m-F16.gguf", "no"}}));
   c.expect_pulled(text_);
-  EXPECT_EQ(c.notes, Texts{"own/repo has no Q4_K_M: took Q8_0"});
+  EXPECT_EQ(c.notes, Texts{"own/repo has no Q4_K_M: taking Q8_0"});
+  // One in the cache does, though the hub had to be asked which.
+  fs::rename(c.repo() / "snapshots" / kRevision, c.repo() / "snapshots/older");
+  const auto again = find_or_pull(c.settings, *parse_name("own/repo"), c.listener);
+  ASSERT_TRUE(again) << again.error().message;
+  EXPECT_EQ(again->path(), c.repo() / "snapshots/older/m-Q8_0.gguf");
 }
 
 TEST_F(HubPull, CertificatesThatNobodySigned) {

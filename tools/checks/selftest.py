@@ -37,6 +37,7 @@ WRONG = {
     "includes": [
         ({"src/base/x.h": '#include "ops/linear.h"\n'}, "base must not include ops"),
         ({"src/cli/x.cpp": '#include "ops/linear.h"\n'}, "cli must not include ops"),
+        ({"src/hub/x.cpp": '#include "ops/linear.h"\n'}, "hub must not include ops"),
         ({"src/text/x.cpp": '#include "ops/linear.h"\n'}, "text must not include ops"),
         ({"include/sluice/x.h": '#include "base/os.h"\n'}, "public must not include base"),
         ({"kernels/k.h": '#include "base/os.h"\n'}, "kernels must not include base"),

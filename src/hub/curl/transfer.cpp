@@ -85,6 +85,8 @@ Result<void> Transfer::run(const std::string& blob) {
     if (TRY(target.sum.matches())) return target.file.commit(blob);
     target.file.remove();
     // What an earlier run or another program left may have been wrong: once more, from the start.
+    if (resumed && !again && meter_.listener.on_note)
+      meter_.listener.on_note("what was there of " + printable(file_.path, 200) + " is wrong: fetching it anew");
     if (!resumed || again)
       return Error{Code::corrupt_file,
                    fmt::format("{} does not have the checksum that the hub names, and was deleted; pull "
@@ -112,6 +114,7 @@ Result<void> Transfer::take_up(Target& target, const std::string& path) {
 Result<void> Transfer::receive(Target& target) {
   const auto go_on = [this, &target] { return meter_.show(target.file.size()); };
   Retries retries(settings_, meter_.listener, go_on);
+  uint64_t most = target.file.size();
   while (target.file.size() < file_.n_bytes) {
     const uint64_t from = target.file.size();
     bool started = false;
@@ -124,7 +127,8 @@ Result<void> Transfer::receive(Target& target) {
     };
     Response response = TRY(client_.get(request));
     if (target.file.size() >= file_.n_bytes) return {};
-    if (target.file.size() > from) retries.progressed();
+    if (target.file.size() > most) retries.progressed();
+    most = std::max(most, target.file.size());
     if (response.status == 416) TRY(target.clear());
     const bool hopeless = !response.ok() && !response.transient() && response.status != 416;
     if (response.ok() && response.broken.empty()) response.broken = "the file came incomplete";
