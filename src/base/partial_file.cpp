@@ -60,11 +60,15 @@ Result<void> PartialFile::append(std::span<const std::byte> bytes) {
     size_ += static_cast<uint64_t>(n);
     bytes = bytes.subspan(static_cast<size_t>(n));
   }
+  // Some network file systems give every process the lock.
+  if (::lseek(fd_, 0, SEEK_CUR) != static_cast<off_t>(size_))
+    return Error{Code::io, fmt::format("another process writes to '{}'; wait until it has ended and start again",
+                                       printable_path(path_))};
   return {};
 }
 
 Result<void> PartialFile::clear() {
-  if (::ftruncate(fd_, 0) != 0) return failed(errno);
+  if (::ftruncate(fd_, 0) != 0 || ::lseek(fd_, 0, SEEK_SET) != 0) return failed(errno);
   size_ = 0;
   return {};
 }

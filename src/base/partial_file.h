@@ -18,6 +18,7 @@ class PartialFile {
   ~PartialFile();
 
   uint64_t size() const { return size_; }
+  // An Error also where another process wrote to it meanwhile.
   Result<void> append(std::span<const std::byte> bytes);
   Result<void> clear();
   // Makes it safe on the disk and renames it; the object is closed then, whatever comes of it.

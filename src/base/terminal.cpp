@@ -102,14 +102,19 @@ ProgressBar::ProgressBar(std::string label, uint64_t total, std::string unit, co
       options_(options),
       active_(options.enabled && is_terminal(options.stream)),
       start_(Clock::now()),
-      next_(start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.delay_s))) {}
+      next_(start_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.delay_s))),
+      before_{start_, 0},
+      mark_{start_, 0} {}
 
 void ProgressBar::update(uint64_t done) {
   if (!active_) return;
   const auto now = Clock::now();
   if (now < next_) return;
   next_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.interval_s));
-  const double seconds = std::chrono::duration<double>(now - start_).count();
+  if (now - mark_.time > std::chrono::seconds(10)) before_ = std::exchange(mark_, {now, done});
+  // What all of it would have taken at the present speed.
+  const double share = done > before_.done ? double(done) / double(done - before_.done) : 0;
+  const double seconds = share * std::chrono::duration<double>(now - before_.time).count();
   const uint32_t width = terminal_width(options_.stream);
   // Back to the first column, the line, then wipe what a longer line left behind.
   active_ = write_all(options_.stream, "\r" + progress_line(label_, done, total_, unit_, seconds, width) + "\x1b[K");

@@ -47,6 +47,12 @@ class ProgressBar {
   Options options_;
   bool active_, drawn_ = false;
   Clock::time_point start_, next_;
+  // The speed is that since `before_`, 10 to 20 s ago: a start that was faster or slower does not count for ever.
+  struct Mark {
+    Clock::time_point time;
+    uint64_t done = 0;
+  };
+  Mark before_, mark_;
 };
 
 // `text` without what could command a terminal: control characters other than line end and tab (ESC, DEL, U+0080 to

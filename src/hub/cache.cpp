@@ -191,7 +191,9 @@ uint64_t remove_rest(const RepoCache& cache) {
   if (!entries_of(cache.folder() + "/snapshots").empty()) return 0;
   for (const fs::path& path : entries_of(cache.blobs())) {
     if (path.extension() != ".incomplete") continue;
-    const auto lock = FileLock::take(cache.lock(path.stem().string()), [] { return false; });
+    // OID.incomplete, or OID.UNIQUE.incomplete of some versions of the hub's tools.
+    const std::string file = path.filename().string();
+    const auto lock = FileLock::take(cache.lock(file.substr(0, file.find('.'))), [] { return false; });
     if (!lock) continue;  // another process is at work
     const uint64_t size = fs::file_size(path, error);
     if (fs::remove(path, error)) n_bytes += size;
