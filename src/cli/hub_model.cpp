@@ -27,10 +27,7 @@ bool is_on(const std::string& value) {
 }  // namespace
 
 bool names_a_hub_model(std::string_view argument) {
-  for (const std::string_view prefix :
-       {"hf:", "hf.co/", "huggingface.co/", "https://hf.co/", "https://huggingface.co/"})
-    if (argument.starts_with(prefix)) return true;
-  return false;
+  return argument.starts_with("hf:") || argument.starts_with("hf.co/");
 }
 
 Result<hub::Settings> hub_settings() {

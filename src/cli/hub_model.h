@@ -7,7 +7,7 @@
 
 namespace sluice::cli {
 
-// hf:OWNER/REPO, hf.co/OWNER/REPO or the hub's web address.
+// hf:OWNER/REPO or hf.co/OWNER/REPO. Longer addresses may be prompts.
 bool names_a_hub_model(std::string_view argument);
 
 // From HF_ENDPOINT, HF_TOKEN, HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HF_HUB_OFFLINE and SSL_CERT_FILE.

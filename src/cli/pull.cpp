@@ -48,7 +48,7 @@ Result<int> pull_command(Arguments argv) {
     TRY(put(json.take()));
     return kExitDone;
   }
-  say("{}: {}, checksum as the hub names it", model.name, bytes_text(double(model.n_bytes)));
+  say("{}: {}", model.name, bytes_text(double(model.n_bytes)));
   TRY(put(model.path() + "\n"));
   return kExitDone;
 }

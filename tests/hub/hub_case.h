@@ -32,9 +32,20 @@ struct HubCase {
   explicit HubCase(const nlohmann::json& scenario, const std::vector<std::string>& certificate = {})
       : server(scenario, certificate) {
     settings.endpoint = server.url();
-    settings.cache = server.dir().file("cache");
     settings.retry_ms = 1;
+    start_anew();
     listener.on_note = [this](const std::string& line) { notes.push_back(line); };
+  }
+
+  // An empty cache, and nothing seen yet; the server goes on in its scenario.
+  void start_anew() {
+    settings.cache = server.dir().file("cache" + std::to_string(n_caches++));
+    notes.clear();
+    n_seen_before = server.ranges().size();
+  }
+  std::vector<std::string> ranges() const {
+    const std::vector<std::string> all = server.ranges();
+    return {all.begin() + static_cast<ptrdiff_t>(n_seen_before), all.end()};
   }
 
   fs::path repo() const { return fs::path(settings.cache) / "models--own--repo"; }
@@ -69,6 +80,8 @@ struct HubCase {
   Settings settings;
   Listener listener;
   std::vector<std::string> notes;
+  size_t n_seen_before = 0;
+  int n_caches = 0;
 };
 
 }  // namespace sluice::hub

@@ -2,12 +2,12 @@
 """A hub for tests: hub_server.py SCENARIO.json LOG [CERT KEY]. Prints its two ports; ends when stdin does.
 
 The first port is the hub: its API, and redirects to the second one, which holds the files. Each request becomes a line of
-JSON in LOG. The scenario: {"repos": {"OWNER/REPO": REPO}, "script": [STEP ...], "api": [STEP ...], "redirect": URL}
+JSON in LOG. The scenario: {"repos": {"OWNER/REPO": REPO}, "script": [STEP ...], "api": [STEP ...], "redirects": [URL ...]}
   REPO  {"sha": REVISION, "files": {PATH: {"text": CONTENT, "sha256": a wrong one, "small": true}}, "token": REQUIRED}
   STEP  what happens to the next request of a file, or of the API: {"status": N, "headers": {}}, {"body": TEXT}, {"cut": N}
         (N bytes, then the connection ends), {"whole": true} (no ranges), {"shift": N} (a range from elsewhere), {"etag": TEXT},
         {"extra": N}, {"short": N} (bytes too many or too few), {"wrong": true}, {"hang": N} (N bytes, then silence)
-"redirect" leads elsewhere; "loop" to itself, "none" serves the files from the first port.
+"redirects" are where the next ones lead: "loop" to itself, "none" serves the file from the first port.
 """
 import hashlib
 import http.server
@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         repo = scenario["repos"].get(owner + "/" + name)
         if repo is None or file not in repo["files"]:
             return self.answer(404)
-        redirect = scenario.get("redirect", "")
+        redirect = next_step("redirects") if is_hub else {}
         if is_hub and redirect != "none":
             target = self.path if redirect == "loop" else redirect or f"{scheme}://127.0.0.1:{files.server_port}{self.path}"
             return self.answer(302, b"elsewhere", Location=target)
