@@ -221,24 +221,26 @@ std::string as_json(const Report& r, const std::string& path) {
 
 Result<int> inspect_command(Arguments argv) {
   OutputOptions output;
-  std::string path;
+  std::string path, hub_name;
   uint32_t n_ctx = 0;
   Args args(
       "inspect FILE.gguf [--json]",
       "Shows what is in a GGUF file: metadata, tensors, sizes per type, the memory a run will need, and what is not\n"
       "supported and why. Loads no weights; works for any GGUF file.");
   args.text("-m,--model", "FILE", path, "the file, or hf:OWNER/REPO[:QUANT]");
+  args.text("-hf,--hf-repo", "OWNER/REPO[:QUANT]", hub_name, "a model of the hub");
   args.number<uint32_t>("-c,--ctx-size", "N", n_ctx, 0, 1u << 24,
                         "positions of context to reckon with; 0: the model's");
   add_output_options(args, output);
   if (!TRY(parse(args, argv, output))) return kExitDone;
-  if (path.empty() && !args.rest().empty()) {
+  if (path.empty() && hub_name.empty() && !args.rest().empty()) {
     path = args.rest()[0];
     args.rest().erase(args.rest().begin());
   }
   TRY(expect_no_more(args.rest()));
-  if (path.empty()) return usage_error("no file is named; try: sluice inspect FILE.gguf");
-  if (names_a_hub_model(path)) path = TRY(get_hub_model(path, false)).path();
+  if (names_a_hub_model(path)) hub_name = path;
+  if (path.empty() && hub_name.empty()) return usage_error("no file is named; try: sluice inspect FILE.gguf");
+  if (!hub_name.empty()) path = TRY(get_hub_model(hub_name, false)).path();
   const Report report = examine(TRY(file_result(gguf::File::open(path))), n_ctx);
   TRY(put(output.json ? as_json(report, path) : as_text(report, path)));
   return kExitDone;

@@ -92,7 +92,7 @@ void add_model_options(Args& args, ModelOptions& options) {
   EngineOptions& e = options.engine;
   args.group("Model");
   args.text("-m,--model", "FILE", options.path,
-            "the GGUF file (default: the story model that comes with sluice, or the one that SLUICE_STORY names), or\n"
+            "the GGUF file (default: the story model that comes with sluice, or the one that SLUICE_STORY names), or "
             "hf:OWNER/REPO[:QUANT] for one of the hub");
   args.text("-hf,--hf-repo", "OWNER/REPO[:QUANT]", options.hub_name,
             "a model of the hub (QUANT: Q4_K_M by default), downloaded first where it is not in the cache");

@@ -82,6 +82,7 @@ TEST_F(HubCli, EveryCommandTakesAModelOfTheHub) {
   }
   EXPECT_EQ(sluice({"tokenize", "hf.co/own/repo", "a"}).code, 0);
   EXPECT_EQ(json_of(sluice({"inspect", "hf:own/repo", "--json"}))["file"], snapshot("m-Q4_K_M.gguf"));
+  EXPECT_EQ(sluice({"inspect", "-hf", "own/repo"}).code, 0);
   expect_error(sluice({"run", "-hf", "own/other", "x"}), 1, "cannot reach");
 }
 

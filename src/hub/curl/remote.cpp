@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-
-#include "base/text.h"
 #include "hub/curl/http.h"
 #include "hub/curl/transfer.h"
 

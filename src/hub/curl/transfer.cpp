@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include "base/file_io.h"
 #include "base/terminal.h"
@@ -64,7 +65,8 @@ Error response_error(const Settings& settings, const std::string& repo_id, const
       return {Code::io, fmt::format("cannot reach {}: {}; check the network, the proxy and HF_ENDPOINT", host,
                                     what_happened(response))};
     default:
-      return {Code::io, fmt::format("{} did not give {}: {}; try again later", host, repo_id, what_happened(response))};
+      return {Code::io, fmt::format("{} did not give {}: {}; try again later, it goes on where it stopped", host,
+                                    repo_id, what_happened(response))};
   }
 }
 
