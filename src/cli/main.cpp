@@ -13,7 +13,7 @@ namespace sluice::cli {
 namespace {
 
 struct Command {
-  std::string_view name, summary;
+  std::string_view name, summary;  // without a summary another command's line tells of it
   Result<int> (*run)(Arguments);
 };
 
@@ -29,9 +29,9 @@ constexpr Command kCommands[] = {
     {"quantize", "write a GGUF file with other tensor types", quantize_command},
     {"perplexity", "how well a model predicts a text", perplexity_command},
     {"embed", "texts as vectors", embed_command},
-    {"pull", "download a model from the hub", pull_command},
-    {"list", "the models that were downloaded", list_command},
-    {"rm", "remove a downloaded model", rm_command},
+    {"pull", "download a model from the hub; list shows them, rm removes one", pull_command},
+    {"list", "", list_command},
+    {"rm", "", rm_command},
     {"pin", "compare every backend with the reference, on a model", pin_command},
     {"render", "what a chat template makes of messages", render_command},
     {"kernels", "the kernels of this build, and their GPU code", kernels_command},
@@ -41,7 +41,8 @@ constexpr std::string_view kLaterCommands[] = {"serve"};
 std::string overview() {
   std::string out =
       "usage: sluice COMMAND [OPTIONS]\nRuns mixture-of-experts language models from GGUF files. Commands:\n";
-  for (const Command& c : kCommands) out += fmt::format("  {:12}{}\n", c.name, c.summary);
+  for (const Command& c : kCommands)
+    if (!c.summary.empty()) out += fmt::format("  {:12}{}\n", c.name, c.summary);
   out +=
       "\nExamples:\n"
       "  sluice run \"Once upon a time\"            a tale from the small model that comes with sluice\n"

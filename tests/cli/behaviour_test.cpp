@@ -13,7 +13,7 @@ TEST(Help, shows_every_command_and_no_missing_one) {
     EXPECT_EQ(said.code, 0);
     EXPECT_LE(lines_of(said.out).size(), 24u) << "more than a screen";
     for (const char* name : {"run", "chat", "bench", "inspect", "tokenize", "logits", "routes", "devices", "quantize",
-                             "perplexity", "pin", "render", "kernels"})
+                             "perplexity", "embed", "pull", "pin", "render", "kernels"})
       EXPECT_NE(said.out.find(std::string("\n  ") + name + " "), std::string::npos) << name;
     EXPECT_EQ(said.out.find("serve"), std::string::npos);
   }
@@ -21,7 +21,7 @@ TEST(Help, shows_every_command_and_no_missing_one) {
 
 TEST(Help, of_each_command_goes_to_stdout) {
   for (const char* name : {"run", "chat", "bench", "inspect", "tokenize", "logits", "routes", "devices", "quantize",
-                           "perplexity", "pin", "render", "kernels"}) {
+                           "perplexity", "embed", "pull", "list", "rm", "pin", "render", "kernels"}) {
     const Said said = sluice({name, "--help"});
     EXPECT_EQ(said.code, 0);
     EXPECT_TRUE(said.out.starts_with(std::string("usage: sluice ") + name)) << said.out;
