@@ -273,8 +273,9 @@ TEST(Bpe, T01_long_runs_of_one_character) {
   const Words units = {"A", "\u4E2D", ".", " ", "\n", "7", "'", "\u0301", "aA", " \n", "\xFF"};
   for (const std::string& pre : pre_names()) {
     const TokenizerPtr tokenizer = SmallVocab(doubling, pre).make();
-    for (const std::string& unit : units) {
-      const std::string text = repeat(unit, 200'000) + (unit == " \n" ? "" : "x");
+    for (size_t i = 0; i < units.size(); ++i) {
+      const std::string& unit = units[i];
+      const std::string text = repeat(unit, i < 4 ? 200'000 : 50'000) + (unit == " \n" ? "" : "x");
       on_small_stack([&] { EXPECT_EQ(tokenizer->decode(tokenizer->encode(text, {}), false), text) << pre; });
     }
   }
