@@ -30,19 +30,24 @@ std::string some(const Strings& names) {
   return names.size() > n_shown ? fmt::format("{} and {} more", out, names.size() - n_shown) : out;
 }
 
+std::string about() {
+  Strings types, mixtures;
+  for (const std::string& name : quantize_types())
+    (find_quantize_type(name)->mixture == Mixture::none ? types : mixtures).push_back(name);
+  return fmt::format(
+      "Writes a GGUF file whose matrices have another type:\n{}.\nNorms, routers, biases and convolution kernels stay "
+      "F32; embeddings and output keep Q6_K at least.\nMixtures: {}. In these the output keeps Q6_K, and attention's\n"
+      "values and the down projections of some layers have a better type.",
+      fmt::join(types, ", "), fmt::join(mixtures, ", "));
+}
+
 }  // namespace
 
 Result<int> quantize_command(Arguments argv) {
   OutputOptions output;
   QuantizeOptions options;
   options.n_threads = 0;
-  Args args(
-      "quantize IN.gguf OUT.gguf TYPE",
-      fmt::format(
-          "Writes a GGUF file whose matrices have another type:\n{}.\nNorms, routers, biases and convolution "
-          "kernels stay F32; embeddings and output keep Q6_K at least. In the mixtures _S and _M\nthe output keeps "
-          "Q6_K, and attention's values and down projections of some layers have\na better type.",
-          fmt::join(quantize_types(), ", ")));
+  Args args("quantize IN.gguf OUT.gguf TYPE", about());
   args.number<uint32_t>("-t,--threads", "N", options.n_threads, 1, kMaxThreads,
                         "threads (default: the fast cores this process may use)");
   add_output_options(args, output);

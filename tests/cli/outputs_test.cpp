@@ -128,8 +128,7 @@ TEST(Quantize, says_why_embeddings_have_another_type) {
   b.add_random("blk.0.ffn_up.weight", {96, 4}, Type::F16).add_random("blk.0.ffn_down.weight", {40, 4}, Type::F16);
   b.write(in);
   const Said said = sluice({"quantize", in, out, "Q4_0"});
-  EXPECT_NE(said.err.find("some matrices keep a better type than Q4_0: token_embd.weight: Q8_0"),
-            std::string::npos)
+  EXPECT_NE(said.err.find("some matrices keep a better type than Q4_0: token_embd.weight: Q8_0"), std::string::npos)
       << said.err;
   EXPECT_NE(said.err.find("1 tensors have rows that Q4_0 cannot hold, another type was taken: blk.0.ffn_down.weight"),
             std::string::npos)
