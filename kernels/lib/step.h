@@ -60,6 +60,7 @@ PUB struct StepState {
   PUB uint n_seqs;
   PUB uint n_out;
   PUB uint reserved;
+  PUB DEV_PTR(uint) grids;  // codebooks of weight types: iq_grids.h
 };
 
 // The first position that the token at `pos` sees through a window of so many positions, itself among them; 0: of all.

@@ -6,6 +6,7 @@
 
 #include "base/cpu_info.h"
 #include "ops/linear.h"
+#include "quant/iq_grids.h"
 #include "quant/quant.h"
 
 namespace sluice::engine {
@@ -96,6 +97,7 @@ Result<void> allocate_step(Core& core, const EngineOptions& options) {
   const uint64_t at = core.step_layout.n_bytes;
   core.step_image.resize(at);
   core.memory.step = TRY(make_buffer(core, at, Use::staging));
+  TRY(core.backend->upload(core.memory.step + core.step_layout.grids, std::as_bytes(std::span(quant::kIqGrids))));
   core.memory.residual =
       TRY(make_buffer(core, uint64_t{core.n_ubatch} * config.n_embd * sizeof(float), Use::activations));
   core.memory.logits = TRY(
@@ -144,6 +146,7 @@ StepLayout step_layout(const StepSizes& sizes, const EngineOptions& options, uin
   layout.n_penalties = std::max(sizes.max_logit_rows * kPenaltiesPerRow, std::min(n_ctx, kMostPenalties));
   place(sizes.max_logit_rows * sizeof(kernels::SamplingRule));
   place(layout.n_penalties * sizeof(kernels::Penalty));
+  layout.grids = place(sizeof(quant::kIqGrids));
   layout.n_bytes = at;
   return layout;
 }

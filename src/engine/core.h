@@ -35,7 +35,7 @@ struct LayerRing {
 
 // The step's inputs as they lie on the device, one behind the other: offsets from StepState's address.
 struct StepLayout {
-  uint64_t seqs = 0, token = 0, pos = 0, seq = 0, out_token = 0, row_error = 0, page_table = 0;
+  uint64_t seqs = 0, token = 0, pos = 0, seq = 0, out_token = 0, row_error = 0, page_table = 0, grids = 0;
   uint64_t n_bytes = 0;
   uint32_t n_penalties = 0;  // for which there is room behind the page table and the sampling rules
 };

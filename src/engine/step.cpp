@@ -192,6 +192,7 @@ class StepImage {
     state.page_table = {base + at.page_table};
     state.out_token = {base + at.out_token};
     state.row_error = {base + at.row_error};
+    state.grids = {base + at.grids};
     state.n_tokens = ubatch.n_tokens;
     state.n_seqs = static_cast<uint32_t>(ubatch.slices.size());
   }

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lib/iq_grids.h"
+#include "quant/iq_grids.h"
 
 namespace sluice::quant {
 
@@ -13,10 +13,8 @@ namespace sluice::quant {
 using RowEncoder = void (*)(const float*, std::byte*, size_t);
 inline constexpr RowEncoder kNoEncoder = nullptr;
 
-template <size_t N>
-constexpr uint32_t grid_entry(const uint32_t (&grid)[N], uint32_t i) {
-  return grid[i / 2] >> (i % 2 * 16) & 0xffff;
-}
+// Entry i of the grid that begins at a word.
+inline uint32_t grid_entry(uint32_t grid, uint32_t i) { return kIqGrids[grid + i / 2] >> (i % 2 * 16) & 0xffff; }
 
 // Eight signs from seven: their number is even.
 inline uint32_t eight_signs(uint32_t seven) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "quant/half.h"
+#include "quant/iq_grids.h"
 #include "quant/quant.h"
 
 namespace sluice::test {
@@ -71,6 +72,7 @@ DevPtr<uint> Job::bytes(std::span<const std::byte> values) {
 DevPtr<kernels::StepState> Job::step(const Step& step) {
   n_tokens_ = step.n_tokens();
   row_error_ = in(std::vector<uint>(n_tokens_, 0));
+  const std::vector<uint> grids(std::begin(quant::kIqGrids), std::end(quant::kIqGrids));
   return in(std::vector<kernels::StepState>{{.token = in(step.token),
                                              .pos = in(step.pos),
                                              .seq = in(step.seq),
@@ -83,7 +85,8 @@ DevPtr<kernels::StepState> Job::step(const Step& step) {
                                              .n_tokens = step.n_tokens(),
                                              .n_seqs = static_cast<uint>(step.seqs.size()),
                                              .n_out = static_cast<uint>(step.out_token.size()),
-                                             .reserved = 0}});
+                                             .reserved = 0,
+                                             .grids = in(grids)}});
 }
 
 std::vector<double> reals(std::span<const float> values) { return {values.begin(), values.end()}; }
@@ -184,6 +187,14 @@ std::string test_name(std::string_view text) {
     }
   }
   return name;
+}
+
+std::vector<float> dequantised(Type type, std::span<const std::byte> rows, size_t n_rows, size_t k) {
+  std::vector<float> values(n_rows * k);
+  for (size_t r = 0; r < n_rows; ++r) {
+    quant::codec(type).dequantize(rows.data() + r * quant::row_bytes(type, k), &values[r * k], k);
+  }
+  return values;
 }
 
 std::vector<std::byte> q8_rows(std::span<const float> x, size_t n_rows, size_t k) {

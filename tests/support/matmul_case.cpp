@@ -343,7 +343,7 @@ std::vector<Group<MoeCase>> moe_cases(KernelId id) {
       }
       groups.push_back(std::move(both));
     };
-    const uint32_t odd_k = type_info(type).block > 96 ? 512 : 96;
+    const uint32_t odd_k = 96 % type_info(type).block != 0 ? 512 : 96;
     group("sizes", {{.name = "one token", .m = 17, .n_used = 4},
                     {.name = "odd sizes", .m = 77, .k = odd_k, .n_expert = 7, .n_used = 3, .n_tokens = 5},
                     {.name = "last experts", .n_expert = 32, .n_used = 4, .n_tokens = 3, .route = Route::last},
