@@ -146,6 +146,7 @@ std::vector<Group<MatmulCase>> matmul_cases(KernelId id) {
   std::vector<Group<MatmulCase>> groups;
   size_t turn = 0;
   for (const auto& [type, layout] : weight_kinds()) {
+    if (id == KernelId::gemm && !has_tile_cases(type)) continue;
     const auto group = [&, type = type, layout = layout](const char* what, std::vector<MatmulCase> cases) {
       for (MatmulCase& c : cases) {
         c.id = id;
@@ -328,6 +329,7 @@ Outputs MoeCase::expected() const {
 std::vector<Group<MoeCase>> moe_cases(KernelId id) {
   std::vector<Group<MoeCase>> groups;
   for (const auto& [type, layout] : weight_kinds()) {
+    if (id == KernelId::moe_gemm && !has_tile_cases(type)) continue;
     // Each case with x by token and by entry.
     const auto group = [&, type = type, layout = layout](const char* what, std::vector<MoeCase> cases) {
       if (cases.size() > 2) thin_out(cases, type);

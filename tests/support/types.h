@@ -21,6 +21,9 @@ inline constexpr Type kFullTypes[] = {Type::F32, Type::F16, Type::BF16, Type::Q4
 // Such types are read alone and rarely used.
 inline bool is_read_only(Type type) { return quant::codec(type).quantize == nullptr; }
 
+// Whether a kernel of tiles, slow to compile, is run for the type: of those that are only read, for every third.
+inline bool has_tile_cases(Type type) { return !is_read_only(type) || static_cast<uint32_t>(type) % 3 == 2; }
+
 // Of each other type a third of the cases, so that together they meet all; of those that are only read, one.
 template <class Case>
 void thin_out(std::vector<Case>& cases, Type type) {
