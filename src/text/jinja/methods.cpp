@@ -55,6 +55,7 @@ Result<Value> pieces(Renderer& r, const std::vector<std::string_view>& parts) {
   TRY(r.budget().spend(parts.size()));
   TRY(r.budget().room(parts.size() * (sizeof(Text) + sizeof(Value))));
   std::vector<Value> out;
+  out.reserve(parts.size());
   for (const std::string_view part : parts) out.push_back(r.text(std::string(part)));
   return r.list(std::move(out));
 }
@@ -255,12 +256,14 @@ Result<Value> dict_items(Renderer& r, const Value& self, Arguments&) {
 }
 Result<Value> dict_keys(Renderer& r, const Value& self, Arguments&) {
   std::vector<Value> out;
+  out.reserve(self.dict().items.size());
   for (const auto& item : self.dict().items) out.push_back(item.first);
   TRY(r.budget().spend(out.size()));
   return r.list(std::move(out), Flavour::view);
 }
 Result<Value> dict_values(Renderer& r, const Value& self, Arguments&) {
   std::vector<Value> out;
+  out.reserve(self.dict().items.size());
   for (const auto& item : self.dict().items) out.push_back(item.second);
   TRY(r.budget().spend(out.size()));
   return r.list(std::move(out), Flavour::view);

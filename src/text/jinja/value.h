@@ -32,7 +32,7 @@ struct Budget {
   Result<void> spend(uint64_t n = 1);
   Result<void> spend_bytes(size_t n) { return spend(n / 64); }
   // For n bytes that are searched for m: what repeats itself may be compared again at every place.
-  Result<void> spend_search(size_t n, size_t m) { return spend((n / 64 + 1) * (m / 64 + 1)); }
+  Result<void> spend_search(size_t n, size_t m) { return spend((n / 64 + 1) * (m / 16 + 1)); }
   // Whether n bytes more may be held: asked before much is made of little.
   Result<void> room(size_t n) const;
 };
