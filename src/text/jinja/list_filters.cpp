@@ -303,7 +303,7 @@ Result<Value> namespace_function(Renderer& r, const Value&, Arguments& args) {
   }
   members.insert(members.end(), args.named.begin(), args.named.end());
   TRY(r.budget().spend(members.size()));
-  return r.new_namespace(std::move(members));
+  return r.new_namespace(members);
 }
 
 Result<Value> dict_function(Renderer& r, const Value&, Arguments& args) {

@@ -39,7 +39,7 @@ void Renderer::keep(const ScopePtr& scope) {
   budget_.held += sizeof(Scope) + sizeof(ScopePtr);
 }
 
-Result<Value> Renderer::new_namespace(std::vector<std::pair<std::string, Value>> members) {
+Result<Value> Renderer::new_namespace(const std::vector<std::pair<std::string, Value>>& members) {
   const auto made = std::make_shared<Namespace>();
   namespaces_.push_back(made);
   budget_.held += sizeof(Namespace) + 64;

@@ -50,7 +50,7 @@ class Renderer {
     return make_list(budget_, std::move(items), flavour);
   }
   // They may take part in cycles of references, which the end of the rendering breaks.
-  Result<Value> new_namespace(std::vector<std::pair<std::string, Value>> members);
+  Result<Value> new_namespace(const std::vector<std::pair<std::string, Value>>& members);
   void keep(const ScopePtr& scope);
 
   // For loops and macros.
