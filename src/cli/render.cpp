@@ -22,7 +22,7 @@ struct Source {
   std::string text, bos = "<s>", eos = "</s>";
 };
 
-Result<Source> read_source(const RenderOptions& o) {
+Result<Source> read_source(RenderOptions& o) {
   Source source;
   if (!o.model.path.empty()) {
     const std::string path = TRY(model_path(o.model));
