@@ -47,7 +47,7 @@ base_steps() {
 }
 
 extra_steps() {
-  local no_random=() other_types='BF16|F16|Q4_1|Q5_0|Q5_1|Q._K|IQ4|MXFP4'
+  local no_random=() other_types='BF16|F16|Q4_1|Q5_0|Q5_1|Q._K|IQ|TQ|MXFP4|NVFP4'
   # One build for the suite and the fuzz targets; its compile commands are clang-tidy's as well.
   step "asan+ubsan build" build_tests fuzz -DSLUICE_TESTS=ON "-DCMAKE_C_COMPILER=$(clang_tool clang)" \
     "-DCMAKE_CXX_COMPILER=$(clang_tool clang++)"

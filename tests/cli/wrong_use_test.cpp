@@ -54,7 +54,6 @@ std::vector<Row> rows() {
       {{"--json"}, 2, "where a command should"},
       {{"help", "nothing"}, 2, "no command"},
       {{"serve"}, 2, "not part of this version yet"},
-      {{"render", "a"}, 2, "not part of this version yet"},
       {{"embed", "x", "--pooling", "first"}, 2, "none, mean, cls and last"},
       {{"embed", "x", "--texts", "t.json"}, 2, "one argument too many"},
       {{"pin", "--reference", m}, 2, "leave --reference out"},
