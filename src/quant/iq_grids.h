@@ -7,7 +7,7 @@
 namespace sluice::quant {
 
 // clang-format off
-inline constexpr uint32_t kIqGrids[kernels::kIqGridWords] = {
+static constexpr uint32_t kIqGrids[kernels::kIqGridWords] = {
     // kIq2XxsGrid: 256 entries of eight codes of 2 bits.
     0x00020000, 0x00080005, 0x0011000a, 0x00200014, 0x00280022, 0x0041002a, 0x00500044, 0x00610058, 0x00800064, 0x008a0082,
     0x010100a2, 0x01100104, 0x01400115, 0x01980184, 0x02020200, 0x02820222, 0x04040401, 0x04210410, 0x04400424, 0x04480442,

@@ -22,7 +22,7 @@ static_assert(sizeof(Block) == 54);
 static constexpr RowEncoder quantize_row = kNoEncoder;
 
 template <size_t BYTES, size_t DIGITS>
-inline void put_digits(const uint8_t* bytes, float d, float* out) {
+static inline void put_digits(const uint8_t* bytes, float d, float* out) {
   for (size_t m = 0; m < BYTES; ++m) {
     auto fraction = static_cast<uint32_t>(bytes[m]);
     for (size_t i = 0; i < DIGITS; ++i, fraction = fraction * 3 & 255)
