@@ -62,6 +62,7 @@ extra_steps() {
   step "NEON build" build_tests neon
   step "NEON suite" suite neon
   gpu_steps
+  published_model
 }
 
 # --- running a step ---------------------------------------------------------------------------------------------------
@@ -184,6 +185,18 @@ validation() {
       return 1
     fi
   done
+}
+
+# Tests that want real weights, where these can be had.
+published_model() {
+  local reason
+  if reason=$(python3 "$root/tools/get_gemma3.py" 2>&1 >/dev/null); then
+    step "build for the published model" build_tests release
+    step "published model" suite release -R 'PublishedModel|a_published_model'
+  else
+    say "== published model skipped: ${reason#error: }"
+    count 0 0 1
+  fi
 }
 
 # --- the extra steps --------------------------------------------------------------------------------------------------
