@@ -214,7 +214,8 @@ class Writer {
 Result<Value> read_json(Budget& budget, std::string_view text, std::string_view what) {
   Reader reader(budget);
   if (nlohmann::json::sax_parse(text.begin(), text.end(), &reader)) return reader.root;
-  const std::string why = reader.error ? reader.error->message : "it is not valid JSON; check brackets, commas and quotes";
+  const std::string why =
+      reader.error ? reader.error->message : "it is not valid JSON; check brackets, commas and quotes";
   return Error{Code::invalid_argument, fmt::format("{}: {}", what, why)};
 }
 
