@@ -94,9 +94,11 @@ TEST(GpuMetalText, ArgumentsLieAsTheContractHasThem) {
       "moe_route", "MoeRouteArgs", sizeof(kernels::MoeRouteArgs),
       {AT(MoeRouteArgs, sel_expert), AT(MoeRouteArgs, weight), AT(MoeRouteArgs, logits), AT(MoeRouteArgs, bias),
        AT(MoeRouteArgs, forced), AT(MoeRouteArgs, step), AT(MoeRouteArgs, n_expert), AT(MoeRouteArgs, n_used),
-       AT(MoeRouteArgs, gate), AT(MoeRouteArgs, renormalise), AT(MoeRouteArgs, scale)});
+       AT(MoeRouteArgs, gate), AT(MoeRouteArgs, renormalise), AT(MoeRouteArgs, n_group), AT(MoeRouteArgs, n_group_used),
+       AT(MoeRouteArgs, n_group_best), AT(MoeRouteArgs, scale)});
   expect_layout("moe_combine", "MoeCombineArgs", sizeof(kernels::MoeCombineArgs),
-                {AT(MoeCombineArgs, out), AT(MoeCombineArgs, z), AT(MoeCombineArgs, weight), AT(MoeCombineArgs, step),
+                {AT(MoeCombineArgs, out), AT(MoeCombineArgs, z), AT(MoeCombineArgs, weight), AT(MoeCombineArgs, bias),
+                 AT(MoeCombineArgs, scale), AT(MoeCombineArgs, sel_expert), AT(MoeCombineArgs, step),
                  AT(MoeCombineArgs, m), AT(MoeCombineArgs, n_used), AT(MoeCombineArgs, accumulate)});
 }
 
