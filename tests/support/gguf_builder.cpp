@@ -262,6 +262,7 @@ void put_random_block(Type type, uint64_t seed, std::byte* out) {
 
 std::vector<std::byte> quantised(Type type, std::span<const float> values) {
   std::vector<std::byte> out(quant::row_bytes(type, values.size()));
+  if (values.empty()) return out;
   if (quant::codec(type).quantize != nullptr) {
     quant::codec(type).quantize(values.data(), out.data(), values.size());
     return out;
