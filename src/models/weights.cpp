@@ -64,6 +64,11 @@ Result<const gguf::TensorInfo*> WeightLoader::find(const std::string& name, cons
                  fmt::format("tensor '{}' is {}, and the metadata asks for {}; download the file again", name,
                              dims_text(info->dims), dims_text(dims)));
   }
+  if (dims.size() > 1 && dims[0] > kMostColumns) {
+    return Error(Code::unsupported,
+                 fmt::format("tensor '{}' has rows of {} values, more than this program allows ({}); use another model",
+                             name, dims[0], kMostColumns));
+  }
   if (asked_.insert(name).second) asked_bytes_ += info->n_bytes;
   return info;
 }
@@ -139,11 +144,6 @@ bool WeightLoader::packs(Type type, uint32_t n_expert) const {
 
 Result<ops::Weight> WeightLoader::weight(const std::string& name, uint32_t n_expert, uint32_t m, uint32_t k,
                                          bool may_repack) {
-  if (k > kMostColumns) {
-    return Error(Code::unsupported,
-                 fmt::format("tensor '{}' has rows of {} values, more than this program allows ({}); use another model",
-                             name, k, kMostColumns));
-  }
   const auto parts = TRY(find_parts(name, n_expert, m, k));
   ops::Weight w = TRY(weight(name, parts, n_expert, m, k, may_repack, {.every = m}));
   TRY(add_low_rank(w, name));
@@ -201,7 +201,8 @@ Result<ops::Weight> WeightLoader::f32_weight(std::span<const float> values, uint
   w.k = k;
   w.n_expert = n_expert;
   w.matrix_bytes = uint64_t{m} * k * sizeof(float);
-  count(values.size_bytes() + n_expert * sizeof(uint64_t), std::nullopt);
+  count(w.matrix_bytes * std::max(n_expert, 1u), std::nullopt);
+  if (n_expert != 0) count(n_expert * sizeof(uint64_t), std::nullopt);
   if (backend_ == nullptr) return w;
   const std::vector<uint64_t> addresses = TRY(allocate(w.matrix_bytes, std::max(n_expert, 1u), Use::weights));
   for (size_t e = 0; e < addresses.size(); ++e)
@@ -288,28 +289,16 @@ Result<ops::Weight> WeightLoader::stack_of_rows(const std::string& name, uint32_
 Result<ops::Weight> WeightLoader::stack_of_columns(const std::string& name, uint32_t n, uint32_t n_rows, uint32_t first,
                                                    uint32_t m, uint32_t k) {
   const gguf::TensorInfo* info = TRY(find(name, {k, uint64_t{n} * n_rows}));
-  ops::Weight w;
-  w.m = k;
-  w.k = m;
-  w.n_expert = n;
-  w.matrix_bytes = uint64_t{m} * k * sizeof(float);
-  count(n * w.matrix_bytes, std::nullopt);
-  count(n * sizeof(uint64_t), std::nullopt);
-  if (backend_ == nullptr) return w;
+  std::vector<float> row(k), turned(backend_ != nullptr ? uint64_t{n} * m * k : 0);
   const quant::Codec& codec = quant::codec(info->type->type);
   const uint64_t row_bytes = quant::row_bytes(info->type->type, k);
-  const std::vector<uint64_t> addresses = TRY(allocate(w.matrix_bytes, n, Use::weights));
-  std::vector<float> row(k), turned(uint64_t{m} * k);
-  for (uint64_t i = 0; i < n; ++i) {
+  for (uint64_t i = 0; backend_ != nullptr && i < n; ++i) {
     for (uint64_t r = 0; r < m; ++r) {
       codec.dequantize(file_.data(*info).data() + (i * n_rows + first + r) * row_bytes, row.data(), k);
-      for (uint64_t c = 0; c < k; ++c) turned[c * m + r] = row[c];
+      for (uint64_t c = 0; c < k; ++c) turned[(i * k + c) * m + r] = row[c];
     }
-    TRY(backend_->upload(addresses[i], std::as_bytes(std::span(turned))));
   }
-  w.address = addresses[0];
-  TRY(expert_table(w, addresses));
-  return w;
+  return f32_weight(turned, n, k, m);
 }
 
 Result<ops::Vector> WeightLoader::vector(const std::string& name, const std::vector<uint64_t>& dims, float scale) {
